@@ -26,7 +26,7 @@ def history(model: Model, n: int, *, seed: int = 0) -> tuple[list[int], list[flo
 def test_contributions_are_the_differences_that_reactions_made(model: Model, n: int, forgetting: float) -> None:
     shown = Shown(*history(model, n), forgetting)
     parts = parts_of_mean(model, None, shown, 5)
-    means = [model.expected_of(belief.mean, 5) for belief in beliefs_along(model, *shown[:3])]
+    means = [model.expected_of(mean, 5) for mean, _ in beliefs_along(model, *shown[:3])]
     np.testing.assert_allclose(parts.prior + np.cumsum(parts.shown), means, atol=1e-12)
     assert parts.total == pytest.approx(means[-1], abs=1e-12)
 

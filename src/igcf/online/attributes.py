@@ -14,6 +14,7 @@ from igcf.online.answers import AttributeContribution
 from igcf.online.backend.types import Arrays
 from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import record_channels
+from igcf.online.explaining import expected_along
 from igcf.online.learning import channels_of, monotone_learning
 
 MOST_COVARIANCES = 64
@@ -40,12 +41,15 @@ def context_shift(model: Model, context: Mapping[str, Any] | None) -> FloatArray
     if model.context_effect is None:
         raise AttributesError("this model knows no context; train it with columns of the log (igcf pretrain --context)")
     kept: dict[Any, FloatArray | None] = model.computed("context shifts", dict)
-    key = tuple([(name, type(value), value) for name, value in context.items() if type(value) in (str, int, float)])
-    if len(key) == len(context) and key in kept:  # the same contexts come again and again
-        return kept[key]
+    try:
+        key = (*context.items(), *map(type, context.values()))  # the same contexts come again and again
+        if key in kept:
+            return kept[key]
+    except (TypeError, AttributeError):  # lists, or what is refused below
+        key = ()
     encoded = model.context_effect.encoder.encode(context)
     shift = model.context_effect.shift(encoded) if encoded.known else None
-    if len(key) == len(context):
+    if key:
         if len(kept) >= MOST_SHIFTS:
             kept.clear()
         kept[key] = shift
@@ -107,6 +111,6 @@ def attribute_contributions(
     if prior is None or attributes is None or not attributes.known:
         return ()
     path = model.prior_mean + np.vstack([np.zeros(model.dim), np.cumsum(prior.shifts(attributes), axis=0)])
-    amounts = np.diff([model.expected_of(mean, row) for mean in path]).tolist()
+    amounts = np.diff(expected_along(model, path, row)).tolist()
     names = [prior.encoder.names[place] for place in attributes.known]
     return tuple(AttributeContribution(name, given[name], amount) for name, amount in zip(names, amounts, strict=True))

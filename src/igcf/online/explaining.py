@@ -6,7 +6,7 @@ import numpy as np
 
 from igcf.arrays import FloatArray
 from igcf.model import Model
-from igcf.model.channel import activations, gradients
+from igcf.model.channel import activations, expectation, gradients
 from igcf.online.absence import Record
 from igcf.online.belief import Belief
 from igcf.online.evidence import liked_rows, logged_evidence, neighbours_share, record_channels
@@ -53,12 +53,18 @@ def parts_of_mean(model: Model, record: Record | None, shown: Shown, row: int) -
         last = model.expected_of(start.mean, row)
         logged = _moved_by_record(model, record, start, row)
         absence = last - first - float(logged.sum())
-    path = beliefs_along(model, *shown[:3], start, shown.shifts)
-    means = [model.expected_of(belief.mean, row) for belief in path]
-    parts = Parts(first, logged, absence, np.diff([last, *means]))
+    path = [mean.copy() for mean, _ in beliefs_along(model, *shown[:3], start, shown.shifts)]
+    means = expected_along(model, np.array(path).reshape(-1, model.dim), row)
+    parts = Parts(first, logged, absence, np.diff(means, prepend=last))
     if record is None:
         return parts
     return _with_neighbours(model, record, start, parts, row, shown.forgetting ** len(shown.rows))
+
+
+def expected_along(model: Model, users: FloatArray, row: int) -> FloatArray:
+    """Return the expected reward of one item for several user vectors, (users,)."""
+    z = {n: users[:, model.channels[n].span] @ model.channels[n].vectors[row] for n in model.scored}
+    return np.asarray(expectation(model.terms, activations(model.channels, z)))
 
 
 def _moved_by_record(model: Model, record: Record, start: Belief, row: int) -> FloatArray:

@@ -38,21 +38,24 @@ def beliefs_along(
     forgetting: float,
     start: Belief | None = None,
     shifts: Shifts = NO_SHIFTS,
-) -> Iterator[Belief]:
-    """Yield the belief after each reaction of a history, oldest first, from `start` or the prior.
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield mean and covariance after each reaction of a history, oldest first, from `start` or the prior.
 
-    A reaction counts net of the shift that its context made. The covariance of a belief lasts until the next one.
+    A reaction counts net of the shift that its context made. Both arrays are overwritten by the next reaction.
     """
     prior, learn = prior_belief(model), _learner(model, rows, values)
     mean, cov = _copied(start or prior)
     for place, row in enumerate(rows):
         if forgetting != 1.0:
             mean, cov = map(np.ascontiguousarray, decay(mean, cov, prior, forgetting))
-        shift = shifts.get(row, 0.0)
-        mean += shift
-        learn(mean, cov, slice(place, place + 1))
-        mean -= shift
-        yield Belief(mean.copy(), cov)
+        shift = shifts.get(row)
+        if shift is None:
+            learn(mean, cov, slice(place, place + 1))
+        else:
+            mean += shift
+            learn(mean, cov, slice(place, place + 1))
+            mean -= shift
+        yield mean, cov
 
 
 def belief_from_history(
@@ -73,8 +76,8 @@ def belief_from_history(
         weights = None if forgetting == 1.0 else np.asarray(forgetting ** np.arange(len(rows) - 1, -1, -1.0))
         _learner(model, rows, values, weights)(mean, cov, slice(None))
         return Belief(mean, cov)
-    for belief in beliefs_along(model, rows, values, forgetting, start, shifts):  # noqa: B007
-        pass
+    for mean, cov in beliefs_along(model, rows, values, forgetting, start, shifts):
+        belief = Belief(mean, cov)
     return belief
 
 
