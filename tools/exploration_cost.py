@@ -7,9 +7,9 @@ import numpy as np
 import igcf
 from igcf.arrays import BoolArray, IntArray
 from igcf.data.splits import cold_start
+from igcf.online.environment import ModelLearner, replay
 from igcf.online.exploration import AMONG
 from igcf.online.policies import own_policy
-from igcf.online.replay import ModelLearner, replay
 from igcf.online.selection import select_items
 from tools.off_policy_truth import drawn
 

@@ -16,8 +16,8 @@ import igcf
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from igcf.experiments.off_policy import MOST_MISSING, LoggedSlates, evaluate
 from igcf.online import Policy
+from igcf.online.environment import ModelLearner
 from igcf.online.exploration import AMONG, slot_chances
-from igcf.online.replay import ModelLearner
 from igcf.online.selection import select_items
 
 SATISFIED = 2.0

@@ -6,6 +6,9 @@ from hypothesis import strategies as st
 from igcf.arrays import FloatArray
 from igcf.errors import ConfigError
 from igcf.online import Belief
+from igcf.online.backend import loops
+from igcf.online.backend.numpy_beliefs import block_update
+from igcf.online.backend.types import Evidence
 from tests.toys import direct_posterior
 
 
@@ -35,7 +38,10 @@ def test_update_by_hand() -> None:
 def test_rank_one_block_and_direct_forms_agree(seed: int, dim: int, n: int) -> None:
     prior, X, rewards, noise = world(seed, dim, n)
     mean, cov = direct_posterior(prior.mean, prior.cov, X, rewards, noise)
-    for belief in (one_by_one(prior, X, rewards, noise), prior.updated_block(X, rewards, noise)):
+    for belief in (
+        one_by_one(prior, X, rewards, noise),
+        Belief(*block_update(prior.mean, prior.cov, X, rewards, noise)),
+    ):
         np.testing.assert_allclose(belief.mean, mean, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(belief.cov, cov, rtol=1e-10, atol=1e-10)
 
@@ -71,7 +77,7 @@ def test_an_update_leaves_the_old_belief_alone() -> None:
     prior, X, rewards, noise = world(1, 3, 2)
     mean, cov = prior.mean.copy(), prior.cov.copy()
     prior.updated(X[0], rewards[0], noise[0])
-    prior.updated_block(X, rewards, noise)
+    Belief(*block_update(prior.mean, prior.cov, X, rewards, noise))
     np.testing.assert_array_equal(prior.mean, mean)
     np.testing.assert_array_equal(prior.cov, cov)
 
@@ -92,14 +98,14 @@ def test_forgetting_equals_down_weighting_older_reactions(singular: bool) -> Non
     belief = prior
     for x, reward, noise_var in zip(X, rewards, noise, strict=True):
         belief = belief.decayed(prior, 0.9).updated(x, reward, noise_var)
-    expected = prior.updated_block(X, rewards, noise / 0.9 ** np.arange(5, -1, -1.0))
+    expected = Belief(*block_update(prior.mean, prior.cov, X, rewards, noise / 0.9 ** np.arange(5, -1, -1.0)))
     np.testing.assert_allclose(belief.mean, expected.mean, atol=1e-9)
     np.testing.assert_allclose(belief.cov, expected.cov, atol=1e-9)
 
 
 def test_forgetting_everything_returns_to_the_population() -> None:
     prior, X, rewards, noise = world(6, 4, 5)
-    belief = prior.updated_block(X, rewards, noise)
+    belief = Belief(*block_update(prior.mean, prior.cov, X, rewards, noise))
     for _ in range(400):
         belief = belief.decayed(prior, 0.9)
     np.testing.assert_allclose(belief.mean, prior.mean, atol=1e-8)
@@ -117,7 +123,9 @@ def test_shapes_that_would_broadcast_are_refused() -> None:
 @given(seed=st.integers(0, 10_000), reward=st.sampled_from([0.0, 1.0]), noise=st.floats(0.3, 3.0))
 def test_a_logistic_update_finds_the_mode_and_its_curvature(seed: int, reward: float, noise: float) -> None:
     prior, X, _, _ = world(seed, 3, 1)
-    belief = prior.updated_logistic(X[0], reward, noise)
+    mean, cov = prior.mean[None].copy(), prior.cov[None].copy()
+    loops.update_beliefs(mean, cov, 0, Evidence(X[:1], np.array([reward]), np.array([noise]), np.array([True])))
+    belief = Belief(mean[0], cov[0])
     p = 1 / (1 + np.exp(-X[0] @ belief.mean))
     step = prior.cov @ X[0] * (reward - p) / noise  # where the gradient of the log posterior vanishes
     np.testing.assert_allclose(belief.mean - prior.mean, step, atol=1e-6)

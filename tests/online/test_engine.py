@@ -3,6 +3,7 @@ import pytest
 
 from igcf.model import Model
 from igcf.online import Belief, ScoringEngine, learned, prior_belief
+from igcf.online.backend.numpy_beliefs import block_update
 from tests.toys import ensemble_model, random_model, two_channel_model
 
 
@@ -24,7 +25,8 @@ def test_500_rounds_agree_with_recomputation(model: Model, monkeypatch: pytest.M
         parts = [
             (each.vectors[rows[0]], each.reward.of_one(values[0]), each.noise_var[rows[0]]) for each in model.channels
         ]
-        belief = belief.updated_block(*(np.array(part) for part in zip(*parts, strict=True)))
+        X, rewards, noise = (np.array(part, dtype=np.float64) for part in zip(*parts, strict=True))
+        belief = Belief(*block_update(belief.mean, belief.cov, X, rewards, noise))
         assert (engine.variances >= 0).all()
     for user in range(3):
         mean, var = recomputed(engine, user)

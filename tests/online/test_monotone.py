@@ -184,7 +184,8 @@ def test_without_the_rule_a_failure_can_raise_an_item() -> None:
     raised = 0
     for _ in range(50):
         model = used_for_liking(random_world(rng, "experts"))
-        engine = ScoringEngine(model, dtype=np.float64, is_monotone=False)
+        engine = ScoringEngine(model, dtype=np.float64)
+        engine._monotone = None
         before = float(engine.means[0, 0])
         engine.observe_one(0, 1.0)
         raised += float(engine.means[0, 0]) > before + 1e-6

@@ -39,7 +39,24 @@ class Record(NamedTuple):
     """Rows of items without meaning in their absence, for instance because they appeared later; not in `rows`."""
 
 
-class LinearAbsence:
+class _Absence:
+    """What all blocks have in common."""
+
+    span: slice
+    prior_mean: FloatArray
+
+    def surprises(self, record: Record, channels: Sequence[Channel]) -> FloatArray:
+        """Return the gradient of each reaction's log likelihood at the prior mean, shape (reactions, d)."""
+        result = np.zeros((len(record.rows), len(self.prior_mean)))
+        for channel in channels:
+            x = channel.vectors[record.rows].astype(np.float64)
+            z = x @ self.prior_mean
+            surprise = channel.reward.of(record.values) - (sigmoid(z) if channel.link == "logit" else z)
+            result += (np.nan_to_num(surprise) / channel.noise_var[record.rows])[:, None] * x
+        return result
+
+
+class LinearAbsence(_Absence):
     """Exact posterior of a block of linear channels."""
 
     def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
@@ -97,17 +114,8 @@ class LinearAbsence:
         cov = frame @ inner @ frame.T
         return np.asarray((cov + cov.T) / 2)
 
-    def surprises(self, record: Record, channels: Sequence[Channel] | None = None) -> FloatArray:
-        """Return what each reaction adds to (mean - prior mean), before the covariance, shape (reactions, d)."""
-        result = np.zeros((len(record.rows), len(self.prior_mean)))
-        for channel in channels or self.channels:
-            x = channel.vectors[record.rows].astype(np.float64)
-            surprise = channel.reward.of(record.values) - x @ self.prior_mean
-            result += (surprise / channel.noise_var[record.rows])[:, None] * x
-        return result
 
-
-class LogisticAbsence:
+class LogisticAbsence(_Absence):
     """Mode and curvature of the posterior of a block of logistic channels."""
 
     def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
@@ -206,15 +214,6 @@ class LogisticAbsence:
         n = sum(float(channel.reward.of(record.values).sum()) for channel in self.absent)
         stands_for = max(n, 0.5) / max(record.weight, 1e-3)
         return int(np.argmin(np.abs(self._log_counts - np.log(stands_for))))
-
-    def surprises(self, record: Record, channels: Sequence[Channel] | None = None) -> FloatArray:
-        """Return the gradient of each reaction's log likelihood at the prior mean, shape (reactions, d)."""
-        result = np.zeros((len(record.rows), len(self.prior_mean)))
-        for channel in channels or self.channels:
-            x = channel.vectors[record.rows].astype(np.float64)
-            surprise = channel.reward.of(record.values) - sigmoid(x @ self.prior_mean)
-            result += (np.nan_to_num(surprise) / channel.noise_var[record.rows])[:, None] * x
-        return result
 
 
 def _counts_absence(channel: Channel) -> bool:

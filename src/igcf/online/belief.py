@@ -7,9 +7,7 @@ import numpy.typing as npt
 
 from igcf.arrays import FloatArray, uncertain_directions
 from igcf.errors import ConfigError
-from igcf.model.channel import Link
 from igcf.online import backend
-from igcf.online.backend.numpy_beliefs import block_update
 from igcf.online.backend.types import Evidence
 
 
@@ -35,30 +33,15 @@ class Belief:
 
     def updated(self, x: npt.ArrayLike, reward: float, noise_var: float) -> "Belief":
         """Return the belief after `reward` for an item with vector `x`: rank-one form of eq:update_dis."""
-        return self._moved(x, reward, noise_var, "identity")
-
-    def updated_logistic(self, x: npt.ArrayLike, reward: float, noise_var: float) -> "Belief":
-        """Return the belief after a success (1) or failure (0) with probability sigmoid(x . user): a Laplace step.
-
-        The posterior differs from the prior along one line only: its mode is a search in one dimension.
-        """
-        return self._moved(x, reward, noise_var, "logit")
-
-    def _moved(self, x: npt.ArrayLike, reward: float, noise_var: float, link: Link) -> "Belief":
         vector = np.asarray(x, dtype=np.float64)
         if vector.shape != self.mean.shape:
             raise ConfigError(f"x has shape {vector.shape}, this belief needs {self.mean.shape}")
         mean, cov = np.array(self.mean[None], order="C"), np.array(self.cov[None], order="C")
         evidence = Evidence(
-            np.ascontiguousarray(vector)[None], np.array([reward]), np.array([noise_var]), np.array([link == "logit"])
+            np.ascontiguousarray(vector)[None], np.array([reward]), np.array([noise_var]), np.zeros(1, dtype=np.bool_)
         )
         backend.loops.update_beliefs(mean, cov, 0, evidence)
         return Belief(mean[0], cov[0])
-
-    def updated_block(self, X: FloatArray, rewards: FloatArray, noise_var: FloatArray | float) -> "Belief":
-        """Return the belief after several rewards, rows of `X` (n, d): block form of eq:update_dis, eq:init:pre."""
-        noise = np.broadcast_to(np.asarray(noise_var, dtype=np.float64), len(X))
-        return Belief(*block_update(self.mean, self.cov, X, rewards, noise))
 
     def moments(self, X: npt.NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of `X @ user`, one pair per row; observation noise is not added."""

@@ -14,7 +14,7 @@ from igcf.online.backend.numpy_items import described
 from igcf.online.backend.types import Arrays, Evidence, Mixture, Moments, Selection
 from igcf.online.belief import Belief, decay
 from igcf.online.learning import monotone_learning
-from igcf.online.state import AtPrior, ScoredBlock, Stale, State, Tracked, scored_blocks
+from igcf.online.state import ScoredBlock, Stale, State, Tracked, scored_blocks
 
 if TYPE_CHECKING:
     from igcf.online.new_items.update import NewItems
@@ -46,7 +46,6 @@ class ScoringEngine:
         dtype: of the item matrices, means and variances: float32 is fast, float64 is exact to rounding.
         tracks_variances: False where variances are hardly ever asked for: means are then computed from the belief when
             they are asked for, and variances too, which is slow.
-        is_monotone: whether reactions count as `igcf.online.learning` says, or as they are.
     """
 
     keeps_items: ClassVar[bool] = True
@@ -63,9 +62,8 @@ class ScoringEngine:
         *,
         dtype: npt.DTypeLike = np.float32,
         tracks_variances: bool = True,
-        is_monotone: bool = True,
     ) -> None:
-        self.tracks_variances, self._dtype, self._is_monotone = tracks_variances, np.dtype(dtype), is_monotone
+        self.tracks_variances, self._dtype = tracks_variances, np.dtype(dtype)
         self.prior = Belief(model.prior_mean, model.prior_cov)
         self._spans = tuple(model.channels[number].span for number in model.scored)
         self._set_items(model, None)
@@ -82,7 +80,7 @@ class ScoringEngine:
         self._mixture = Mixture.from_model(model)
         self._blocks = scored_blocks(model, self._items)
         self._block_arrays = tuple(block.arrays for block in self._blocks)
-        self._monotone = monotone_learning(model) if self._is_monotone else None
+        self._monotone = monotone_learning(model)
 
     def _moments_of_prior(self, known: Moments | None = None) -> Moments:
         """Moments of all items at the prior; `known` are those of the items that the model was trained on."""
@@ -116,11 +114,14 @@ class ScoringEngine:
         self.n_users = n_users
         self.belief_means: FloatArray = _for_all(self.prior.mean, n_users)
         self.belief_covs: FloatArray = _for_all(self.prior.cov, n_users)
-        z, variances = (tuple(_for_all(each, n_users) for each in part) for part in self._prior_moments)
-        self._state: State = AtPrior(Moments(z, variances))
+        self._state: State = self._at_prior()
         self._offsets: AnyFloatArray | None = None
         self._scratch: AnyFloatArray | None = None
         self._drop_sums()
+
+    def _at_prior(self) -> Tracked:
+        moments = (tuple(_for_all(each, self.n_users) for each in part) for part in self._prior_moments)
+        return Tracked(Moments(*moments), is_prior=True)
 
     def _drop_sums(self) -> None:
         self._means: AnyFloatArray | None = None
@@ -130,7 +131,7 @@ class ScoringEngine:
         """Return a new engine at the prior that shares the item matrices and the prior's moments with this one."""
         other = object.__new__(type(self))
         other.prior, other.tracks_variances, other._spans = self.prior, self.tracks_variances, self._spans
-        other._dtype, other._is_monotone = self._dtype, self._is_monotone
+        other._dtype = self._dtype
         other.take_items(self)
         other._begin(n_users)
         return other
@@ -289,16 +290,14 @@ class ScoringEngine:
         """Leave the prior, and return the state that an update is to be carried over to."""
         self._drop_sums()
         state = self._state
-        if isinstance(state, AtPrior):
-            self._own_beliefs()
+        self._own_beliefs()
+        if isinstance(state, Tracked) and (state.is_prior or not self.tracks_variances):
             self._state = state = state.owned() if self.tracks_variances else Stale()
-        elif isinstance(state, Tracked) and not self.tracks_variances:
-            self._state = state = Stale()
         return state
 
     def _own_beliefs(self) -> None:
         """Copy the beliefs where they are still the prior's own arrays."""
-        if isinstance(self._state, AtPrior):
+        if isinstance(self._state, Tracked) and self._state.is_prior:
             self.belief_means = np.array(self.belief_means, order="C")
             self.belief_covs = np.array(self.belief_covs, order="C")
 
@@ -339,9 +338,8 @@ class ScoringEngine:
         if self._offsets is not None:  # the neighbours of items say nothing of those added later
             self._offsets = np.pad(self._offsets, ((0, 0), (0, self.model.n_items - self._offsets.shape[1])))
         state = self._state
-        if isinstance(state, AtPrior):
-            z, variances = (tuple(_for_all(each, self.n_users) for each in part) for part in self._prior_moments)
-            self._state = AtPrior(Moments(z, variances))
+        if isinstance(state, Tracked) and state.is_prior:
+            self._state = self._at_prior()
         elif isinstance(state, Stale) or (self.keeps_items and state.moments.z[0].shape[1] != self.model.n_items):
             self._state = Stale(n_updates=state.n_updates)
         else:
@@ -351,7 +349,7 @@ class ScoringEngine:
                     found = backend.loops.variances_of(items, cov[span, span], rows)
                     state.moments.variances[place][user, rows] = found
 
-    def _up_to_date(self) -> AtPrior | Tracked:
+    def _up_to_date(self) -> Tracked:
         """The state with the moments of all items, which are computed where they are stale."""
         if isinstance(self._state, Stale):
             self.resync()

@@ -1,6 +1,6 @@
-"""What a scoring engine knows of its items: the three states and what each of them holds.
+"""What a scoring engine knows of its items: the two states and what each of them holds.
 
-AtPrior --reaction--> Tracked             (Stale where variances are not tracked)
+Tracked, shared with the prior --reaction--> Tracked, its own  (Stale where variances are not tracked)
 any     --belief set, evidence forgotten--> Stale
 Stale   --a few reactions, or variances asked for--> Tracked
 Tracked --many reactions--> Tracked, computed anew
@@ -14,41 +14,25 @@ from igcf.model import Channel, Model
 from igcf.online.backend.types import Arrays, Block, Moments
 
 
-def of_one_user(moments: Moments) -> Moments:
-    """Views of the first user's moments, arrays of shape (items,)."""
-    return Moments(*(tuple(each[0] for each in part) for part in moments))
-
-
-@dataclass(frozen=True, eq=False)
-class AtPrior:
-    """Nothing was learned: beliefs and moments are the prior's own, shared by all engines of a model, read-only."""
-
-    moments: Moments
-    """Means and variances of z, arrays of shape (users, items)."""
-    first_user: Moments = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Keep views of the first user's moments, which take longer to make than to use."""
-        object.__setattr__(self, "first_user", of_one_user(self.moments))
-
-    def owned(self) -> "Tracked":
-        """Copy the moments, so that they can be updated."""
-        return Tracked(Moments(*(tuple(np.array(each, order="C") for each in part) for part in self.moments)))
-
-
 @dataclass(eq=False)
 class Tracked:
     """Every reaction is carried over to the moments of all items."""
 
     moments: Moments
     """Means and variances of z, arrays of shape (users, items)."""
+    is_prior: bool = False
+    """Whether nothing was learned: beliefs and moments are the prior's, shared by all engines of a model, read-only."""
     first_user: Moments = field(init=False)
     n_updates: int = 0
     """Reactions since the moments were last computed from the beliefs."""
 
     def __post_init__(self) -> None:
         """Keep views of the first user's moments, which take longer to make than to use."""
-        self.first_user = of_one_user(self.moments)
+        self.first_user = Moments(*(tuple(each[0] for each in part) for part in self.moments))
+
+    def owned(self) -> "Tracked":
+        """Copy the moments, so that they can be updated."""
+        return Tracked(Moments(*(tuple(np.array(each, order="C") for each in part) for part in self.moments)))
 
 
 @dataclass(eq=False)
@@ -61,7 +45,7 @@ class Stale:
     """Reactions since the belief was set."""
 
 
-State = AtPrior | Tracked | Stale
+State = Tracked | Stale
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from igcf.lab.evaluate.experiment import grid_jobs
 from igcf.lab.evaluate.protocols import Setup, prepare
 from igcf.lab.evaluate.running import HERE, Execution, run_jobs
 from igcf.lab.evaluate.tuned_settings import tuned_settings
-from igcf.online.replay import replay
+from igcf.online import replay
 from igcf.online.slates import success_weights
 from igcf.pages import html_table, multiples, report_page, section
 from igcf.tables import Table, as_markdown
