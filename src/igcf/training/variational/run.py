@@ -1,13 +1,12 @@
 """One call of `pretrain` for the graph model: training, choices on validation users, and the finished model."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from igcf.arrays import Float32Array, IntArray
+from igcf.arrays import Float32Array
 from igcf.config import GraphConfig
 from igcf.data.interactions import Interactions
 from igcf.data.success import success_in
@@ -29,7 +28,7 @@ from igcf.training.variational.population import (
     root_mean_square,
     tuned_online_settings,
 )
-from igcf.training.variational.train import Fit, Trainer, fit
+from igcf.training.variational.train import Fit, fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +75,11 @@ class GraphTrainingData:
             return OnlineSettings(float(np.average(noise, weights=vectors.users.counts)), config.gamma)
         return OnlineSettings(noise, config.gamma)
 
+    def precision(self, vectors: Vectors, online: OnlineSettings | None, truth: Float32Array) -> float:
+        """Return the successes per user of `truth`, played as new users; None: settings that follow from the log."""
+        model = self.online_model(vectors, online or self.online_settings(vectors))
+        return interactive_precision(model, truth, self.config.validate_rounds)
+
     def online_model(
         self, vectors: Vectors, online: OnlineSettings, *, metadata: dict[str, Any] | None = None
     ) -> Model:
@@ -110,116 +114,73 @@ def fit_graph(
 ) -> Model:
     """Learn the graph model; choices are made on validation users, or on the most active users held out.
 
-    Its state is kept, and an existing state is resumed.
+    Held-out users come back: the model is trained once more on all, for as many epochs. Its state is kept, and goes on
+    from what is there already.
     """
     begun = time.perf_counter()
     reward = Reward.from_log(data.values, config.reward, success_in(data, config.satisfied).threshold)
-    training = _Training(config, reward, kept, progress)
-    if validation is not None:
-        trained = training.select(data, validation_table(validation, data))
-    else:
-        held_out = most_active(np.bincount(data.user_idx, minlength=data.n_users), config.holdout)
-        trained = training.select_and_refit(data, held_out) if len(held_out) else training.train(data)
-    return trained.model(seconds=time.perf_counter() - begun)
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """A finished training with the settings of the online phase that were chosen."""
-
-    training_data: GraphTrainingData
-    result: Fit
-    online: OnlineSettings
-    precision: float | None
-    """Successes per validation user."""
-
-    def model(self, *, seconds: float) -> Model:
-        """Build the model with item variances and the record of how it was trained."""
-        data, config, state = self.training_data.data, self.training_data.config, self.result.state
-        last = state.history[-1] if state.history else {}
-        metadata = {
-            "settings": config.as_dict(),
-            "data": {
-                "name": data.name,
-                "fingerprint": data.fingerprint(),
-                "users": data.n_users,
-                "items": data.n_items,
-                "reactions": len(data),
-            },
-            "online": {"mean_noise_var": float(np.mean(self.online.noise_var)), "gamma": self.online.gamma},
-            "metrics": {
-                "epochs": state.best_epoch,
-                "loss": last.get("loss"),
-                "kl": last.get("kl"),
-                "validation_precision": self.precision,
-                "validation_rounds": config.validate_rounds,
-            },
-            "seconds": round(seconds, 3),
-        }
-        vectors = self.result.trainer.vectors(self.result.trainer.best, with_variances=True)
-        return self.training_data.online_model(vectors, self.online, metadata=metadata)
-
-
-@dataclass(frozen=True, eq=False)
-class _Training:
-    """The trainings of one run."""
-
-    config: GraphConfig
-    reward: Reward
-    kept: Kept
-    progress: Watch
-
-    def train(self, data: Interactions, *, epochs: int | None = None, online: OnlineSettings | None = None) -> Trained:
-        """Train without validation users."""
-        training_data = GraphTrainingData.from_log(data, self.config, self.reward)
-        result = self._fit(training_data, "final", epochs=epochs)
-        online = online or training_data.online_settings(result.trainer.vectors(result.trainer.best))
-        return Trained(training_data, result, online, None)
-
-    def select(self, data: Interactions, truth: Float32Array) -> Trained:
-        """Train, and take the parameters and the online settings that are best on the validation users."""
-        config = self.config
-        training_data = GraphTrainingData.from_log(data, config, self.reward)
-
-        def precision(vectors: Vectors, online: OnlineSettings) -> float:
-            return interactive_precision(training_data.online_model(vectors, online), truth, config.validate_rounds)
-
-        def score(trainer: Trainer) -> float:
-            vectors = trainer.vectors(trainer.parameters)
-            return precision(vectors, training_data.online_settings(vectors))
-
-        result = self._fit(training_data, "selection", score=score)
-        vectors = result.trainer.vectors(result.trainer.best)
-        online, best = training_data.online_settings(vectors), result.state.best_score
-        if config.tune:
-            online, best = tuned_online_settings(online, lambda candidate: precision(vectors, candidate), config)
-        return Trained(training_data, result, online, best)
-
-    def select_and_refit(self, data: Interactions, held_out: IntArray) -> Trained:
-        """Choose on held-out users, then train on all users for as many epochs."""
-        is_held_out = np.zeros(data.n_users, dtype=np.bool_)
-        is_held_out[held_out] = True
-        rest = data.subset(~is_held_out[data.user_idx])
-        if len(rest) == 0:
-            return self.train(data)
-        selected = self.select(rest, data.only_users(held_out).dense())
-        final = self.train(data, epochs=selected.result.state.best_epoch, online=selected.online)
-        return replace(final, precision=selected.precision)
-
-    def _fit(
-        self,
-        training_data: GraphTrainingData,
-        name: str,
-        *,
-        epochs: int | None = None,
-        score: Callable[[Trainer], float] | None = None,
-    ) -> Fit:
-        return fit(
-            training_data.training_pairs,
-            self.config,
-            epochs=epochs,
-            score=score,
-            kept=self.kept,
-            stage=name,
-            progress=self.progress,
+    rest, truth = _divided(data, config, validation)
+    online, precision, epochs = None, None, None
+    if truth is not None:
+        world = GraphTrainingData.from_log(rest, config, reward)
+        result = fit(
+            world.training_pairs,
+            config,
+            score=lambda trainer: world.precision(trainer.vectors(trainer.parameters), None, truth),
+            kept=kept,
+            stage="selection",
+            progress=progress,
         )
+        vectors = result.trainer.vectors(result.trainer.best)
+        online, precision, epochs = world.online_settings(vectors), result.state.best_score, result.state.best_epoch
+        if config.tune:
+            online, precision = tuned_online_settings(
+                online, lambda candidate: world.precision(vectors, candidate, truth), config
+            )
+    if truth is None or rest is not data:
+        world = GraphTrainingData.from_log(data, config, reward)
+        result = fit(world.training_pairs, config, epochs=epochs, kept=kept, stage="final", progress=progress)
+    online = online or world.online_settings(result.trainer.vectors(result.trainer.best))
+    return _model(world, result, online, precision, time.perf_counter() - begun)
+
+
+def _divided(
+    data: Interactions, config: GraphConfig, validation: Interactions | None
+) -> tuple[Interactions, Float32Array | None]:
+    """Return the log to choose with, and the reactions of the users to choose on; None where nobody is set aside."""
+    if validation is not None:
+        return data, validation_table(validation, data)
+    held_out = most_active(np.bincount(data.user_idx, minlength=data.n_users), config.holdout)
+    rest = data.subset(~np.isin(data.user_idx, held_out))
+    if not len(held_out) or not len(rest):
+        return data, None
+    return rest, data.only_users(held_out).dense()
+
+
+def _model(
+    world: GraphTrainingData, result: Fit, online: OnlineSettings, precision: float | None, seconds: float
+) -> Model:
+    """Build the model with item variances and the record of how it was trained."""
+    data, config, state = world.data, world.config, result.state
+    last = state.history[-1] if state.history else {}
+    metadata = {
+        "settings": config.as_dict(),
+        "data": {
+            "name": data.name,
+            "fingerprint": data.fingerprint(),
+            "users": data.n_users,
+            "items": data.n_items,
+            "reactions": len(data),
+        },
+        "online": {"mean_noise_var": float(np.mean(online.noise_var)), "gamma": online.gamma},
+        "metrics": {
+            "epochs": state.best_epoch,
+            "loss": last.get("loss"),
+            "kl": last.get("kl"),
+            "validation_precision": precision,
+            "validation_rounds": config.validate_rounds,
+        },
+        "seconds": round(seconds, 3),
+    }
+    vectors = result.trainer.vectors(result.trainer.best, with_variances=True)
+    return world.online_model(vectors, online, metadata=metadata)
