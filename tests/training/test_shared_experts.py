@@ -205,7 +205,7 @@ def test_each_engine_learns_the_same_also_after_a_worker_was_killed(
             os.kill(processes[0], signal.SIGKILL)
 
     processes: list[int] = []
-    with pytest.raises(WorkerLostError, match=r"worker 1 of 2 .* died; the same command with --resume goes on"):
+    with pytest.raises(WorkerLostError, match=r"worker 1 of 2 .* died; the same command with --resume continues"):
         learned(kill_a_worker)
     same(learned(None), alone)
     assert len(set(processes)) == 4
