@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from igcf.errors import ConfigError
-from igcf.service.models.mistakes import mistake
+from igcf.service.models.validation_messages import mistake
 
 CEILINGS: dict[str, float] = {"max_nu": 10.0, "max_k": 100, "max_list": 10_000, "max_batch": 1_000, "max_items": 10_000}
 """What the OpenAPI document promises at most; settings may lower it."""

@@ -24,8 +24,8 @@ from igcf.service.http.page_api import page_api_routes
 from igcf.service.http.routes import admin_routes, item_routes, many_routes, user_routes
 from igcf.service.http.serialising import json_response
 from igcf.service.lanes import Lanes, in_lane
-from igcf.service.models.mistakes import mistake
 from igcf.service.models.responses import Ready
+from igcf.service.models.validation_messages import mistake
 from igcf.service.serving.model_swap import background, readiness
 from igcf.service.serving.page import Pictures
 from igcf.version import __version__

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from igcf.service.errors import RequestError
-from igcf.service.models.mistakes import mistake
+from igcf.service.models.validation_messages import mistake
 from igcf.service.settings import ServiceSettings
 
 LONGEST_ID = 256

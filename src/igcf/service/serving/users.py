@@ -31,42 +31,42 @@ class HotUser:
     incarnation: str = ""
     revision: int = 0
     aside: Aside = field(default_factory=dict)
-    news: list[Event] = field(default_factory=list)
+    pending: list[Event] = field(default_factory=list)
     """Committed reactions that follow the revision and are yet to be learned."""
     reacted: set[str | None] = field(default_factory=set)
     """Items with a reaction."""
 
     @property
-    def reach(self) -> int:
+    def last_revision(self) -> int:
         """The revision that can be reached without asking the store."""
-        return self.revision + len(self.news)
+        return self.revision + len(self.pending)
 
-    def hear(self, appended: Appended) -> None:
+    def receive(self, appended: Appended) -> None:
         """Take note of committed reactions, if they follow what is known; otherwise the store will be asked."""
         if not self.lock.acquire(blocking=False):  # in use: whoever stores a reaction waits for no answer
             return
         before, fresh = appended.before, appended.fresh
-        is_next = (self.incarnation, self.reach) == (before.incarnation, before.revision)
-        if self.session is not None and is_next and len(self.news) + len(fresh) <= CATCH_UP:
-            self.news += fresh
+        is_next = (self.incarnation, self.last_revision) == (before.incarnation, before.revision)
+        if self.session is not None and is_next and len(self.pending) + len(fresh) <= CATCH_UP:
+            self.pending += fresh
         self.lock.release()
 
-    def can_learn(self, news: Sequence[Event]) -> bool:
+    def can_learn(self, pending: Sequence[Event]) -> bool:
         """Whether new events leave all earlier ones in force; otherwise the session is loaded anew."""
-        if any(event.retracts is not None or event.evidence in ("logged", "attributes") for event in news):
+        if any(event.retracts is not None or event.evidence in ("logged", "attributes") for event in pending):
             return False
-        items = [event.item_id for event in news if event.evidence != "skip"]
+        items = [event.item_id for event in pending if event.evidence != "skip"]
         return len(set(items)) == len(items) and self.reacted.isdisjoint(items)
 
-    def learn(self, served: ServedModel, session: Session, news: Sequence[Event]) -> None:
+    def learn(self, served: ServedModel, session: Session, pending: Sequence[Event]) -> None:
         """Bring the session to the last of some reactions."""
         self.session = None  # unless all of it is learned
-        contexts = contexts_of(served.model, news)
-        for item_id, value in usable(served.model, news):
+        contexts = contexts_of(served.model, pending)
+        for item_id, value in usable(served.model, pending):
             session.observe(item_id, value, context=contexts.get(item_id))
-        self.aside |= skipped(news)
-        self.reacted |= {event.item_id for event in news if event.evidence != "skip"}
-        self.session, self.revision, self.news = session, self.revision + len(news), []
+        self.aside |= skipped(pending)
+        self.reacted |= {event.item_id for event in pending if event.evidence != "skip"}
+        self.session, self.revision, self.pending = session, self.revision + len(pending), []
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class UsersInMemory:
         hot = self._users.get((served.key, user_id))
         if hot is None or hot.session is None or hot.incarnation != incarnation or hot.lock.locked():
             return False
-        return revision - hot.reach <= behind and revision - hot.revision <= FEW
+        return revision - hot.last_revision <= behind and revision - hot.revision <= FEW
 
     @contextmanager
     def open(self, served: ServedModel, user_id: str, version: Version | None = None) -> Iterator[OpenUser]:
@@ -127,7 +127,7 @@ class UsersInMemory:
         """Let the session of a user, if it is in memory, know of reactions that are committed."""
         hot = self._users.get((served.key, user_id))
         if hot is not None and appended.fresh:
-            hot.hear(appended)
+            hot.receive(appended)
 
     def forget(self, user_id: str) -> None:
         """Drop a user from memory."""
@@ -186,14 +186,14 @@ class UsersInMemory:
         if is_same and hot.session is not None:
             if hot.revision >= revision:
                 return hot.session
-            is_told = hot.reach >= revision
-            news = hot.news if is_told else self.store.events(user_id, after=hot.revision, until=revision)
-            if len(news) <= CATCH_UP and hot.can_learn(news):
-                hot.learn(served, hot.session, news)
+            is_current = hot.last_revision >= revision
+            pending = hot.pending if is_current else self.store.events(user_id, after=hot.revision, until=revision)
+            if len(pending) <= CATCH_UP and hot.can_learn(pending):
+                hot.learn(served, hot.session, pending)
                 return hot.session
         user = self.store.user(user_id)
         events = self.store.events(user_id, until=user.revision)
-        hot.session, hot.news = load_user(served, events), []
+        hot.session, hot.pending = load_user(served, events), []
         past = in_force(events)
         hot.incarnation, hot.revision, hot.aside = user.incarnation, user.revision, skipped(past)
         hot.reacted = {event.item_id for event in past if event.evidence != "skip"}
