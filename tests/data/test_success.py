@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from igcf.data import Interactions, Success, success_in
+from igcf.data.success import unrated_spike
 from igcf.errors import DataError
 
 
@@ -72,3 +73,10 @@ def test_every_log_of_several_values_has_successes_and_failures(values: list[flo
     found = success_of(np.array(values))
     assert 0 < found.n_successes < len(values)
     assert found.n_successes == sum(value >= found.threshold for value in values)
+
+
+def test_counts_of_a_large_log_do_not_overflow() -> None:
+    """300,000 zeros are not twice the 200,000 ones; 2 x 200,000^2 is beyond 32 bits."""
+    levels, counts = np.arange(4, dtype=np.float32), np.array([300_000, 200_000, 90_000, 80_000], dtype=np.uint32)
+    assert unrated_spike(levels, counts, "value") is None
+    assert unrated_spike(levels, counts * np.array([4, 1, 1, 1], dtype=np.uint32), "value") is not None

@@ -119,6 +119,7 @@ def unrated_spike(levels: Float32Array, counts: IntArray, column: str) -> tuple[
     Returns:
         What to say about it, and how often it occurs; None if the scale has no such spike.
     """
+    counts = counts.astype(np.int64)  # products of what polars counts in 32 bits would overflow
     for place, others in ((0, slice(1, None)), (-1, slice(None, -1))):
         value, rest, n = float(levels[place]), levels[others], counts[others]
         if not 3 <= len(rest) <= MANY_VALUES or (place == 0 and (value > 0 or rest[0] <= 0)):
