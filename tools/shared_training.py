@@ -19,11 +19,11 @@ import click
 from igcf.cli.pretrain import parse_settings
 from igcf.config import ExpertsConfig, configured
 from igcf.data.log_files import LogFiles
+from igcf.training.checkpoint import Checkpoint
 from igcf.training.cluster.executors import Workers, open_workers
 from igcf.training.cluster.sharing import shared_log
 from igcf.training.experts import fit_experts
 from igcf.training.experts.executor import Executor, Worker
-from igcf.training.kept import Kept
 from igcf.training.progress import watching
 
 
@@ -81,7 +81,7 @@ def measured(path: Path, workers: Workers, config: ExpertsConfig, folder: Path) 
         executor = Timed(started)
         log = shared_log(LogFiles(path), executor, folder)
         read = sum(executor.slowest.values())
-        model = fit_experts(log, config, progress=watch, kept=Kept(folder))
+        model = fit_experts(log, config, progress=watch, kept=Checkpoint(folder))
         own = time.process_time() - driver
         return {
             "workers": executor.size,

@@ -18,12 +18,12 @@ from igcf.errors import ConfigError, WorkerLostError
 from igcf.model import Model
 from igcf.training import Progress, pretrain
 from igcf.training.attribute_prior import with_attributes
+from igcf.training.checkpoint import Checkpoint
 from igcf.training.cluster.executors import Workers, open_workers
 from igcf.training.cluster.sharing import even_bounds, shared_log, with_people
 from igcf.training.experts import fit_experts
 from igcf.training.experts.executor import Executor, Worker, array_bytes, ranges
 from igcf.training.experts.shared_log import Part
-from igcf.training.kept import Kept
 
 FAST: dict[str, Any] = {"iterations": 2, "logistic_dim": 4, "validate_rounds": 10, "linear_dim": 6}
 
@@ -160,7 +160,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_model(log: Interactions
 
 
 def test_a_state_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
+    kept = Checkpoint(tmp_path)
     kept.save("linear", {"means": np.arange(3.0)})
     np.testing.assert_array_equal((kept.load("linear") or {})["means"], np.arange(3.0))
     (tmp_path / "linear.npz").write_bytes(b"torn")
@@ -198,7 +198,7 @@ def test_each_engine_learns_the_same_also_after_a_worker_was_killed(
         with open_workers(Workers(2, engine)) as executor:
             processes.extend(executor.call(process_of))
             shared = shared_log(log, executor, tmp_path)
-            return fit_experts(shared, config, progress=watch, kept=Kept(tmp_path))
+            return fit_experts(shared, config, progress=watch, kept=Checkpoint(tmp_path))
 
     def kill_a_worker(progress: Progress) -> None:
         if progress.what == "logistic expert":

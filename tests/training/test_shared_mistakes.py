@@ -13,10 +13,10 @@ from igcf.data import synthetic_catalogue
 from igcf.data.log_files import LogFiles
 from igcf.errors import ConfigError, DataError, ModelError
 from igcf.training import pretrain
+from igcf.training.checkpoint import Checkpoint
 from igcf.training.cluster import executors
 from igcf.training.cluster.executors import PartActor
 from igcf.training.experts.executor import Worker
-from igcf.training.kept import Kept
 from tests.training.test_shared_experts import FAST, Several
 
 DAMAGES = [b"", b"torn", b"PK\x03\x04 and no more", b"[]", b"null", b"\xff\xfe"]
@@ -102,7 +102,7 @@ def test_damaged_state_is_named_wherever_it_is(damage: bytes, tmp_path: Path) ->
             learn(data, state, resume=True)
         assert len(str(raised.value).splitlines()) == 1
         (state / name).write_bytes(good)
-    kept, path = Kept(state), state / "linear.npz"
+    kept, path = Checkpoint(state), state / "linear.npz"
     path.write_bytes(damage)
     with pytest.raises(ModelError, match="cannot read the state"):
         kept.load("linear")
@@ -117,7 +117,7 @@ def test_a_state_folder_that_cannot_be_written_is_told_in_one_sentence(tmp_path:
     with pytest.raises(ModelError, match=r"cannot keep the parts of the log in .*: Not a directory"):
         learn(files(tmp_path / "log"), tmp_path / "state")
     with pytest.raises(ModelError, match="cannot keep the state of the training in"):
-        Kept(tmp_path / "state").begin({}, resume=False)
+        Checkpoint(tmp_path / "state").begin({}, resume=False)
 
 
 def test_a_file_that_a_worker_does_not_see_is_not_taken_for_a_lost_worker() -> None:

@@ -9,7 +9,7 @@ import torch
 from igcf.config import GraphConfig
 from igcf.errors import TrainingDivergedError
 from igcf.training import Progress
-from igcf.training.kept import Kept
+from igcf.training.checkpoint import Checkpoint
 from igcf.training.variational.objective import Parameters, initial_parameters
 from igcf.training.variational.train import Trainer, fit, learning_rate, make_optimiser
 from tests.training.worlds import small_world
@@ -95,7 +95,7 @@ class InterruptedRunError(Exception):
 @pytest.mark.parametrize("config", [SMALL, BATCHES], ids=["adam", "sgd batches"])
 def test_resumed_training_equals_uninterrupted_training(config: GraphConfig, tmp_path: Path) -> None:
     training_pairs = small_world(config).training_pairs
-    kept = Kept(tmp_path / "run")
+    kept = Checkpoint(tmp_path / "run")
 
     def score(trainer: Trainer) -> float:
         return trainer.parameters.mean[0, 0].item()
@@ -115,7 +115,7 @@ def test_resumed_training_equals_uninterrupted_training(config: GraphConfig, tmp
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
-    training_pairs, kept = small_world(SMALL).training_pairs, Kept(tmp_path)
+    training_pairs, kept = small_world(SMALL).training_pairs, Checkpoint(tmp_path)
     first = fit(training_pairs, SMALL, kept=kept)
     seen: list[Progress] = []
     again = fit(training_pairs, SMALL, kept=kept, progress=seen.append)

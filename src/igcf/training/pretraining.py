@@ -16,11 +16,11 @@ from igcf.errors import ConfigError, DataError
 from igcf.model import Model
 from igcf.model.checks import checked_kinds
 from igcf.training.attribute_prior import with_attributes
+from igcf.training.checkpoint import Checkpoint
 from igcf.training.cluster.executors import Engine, Workers
 from igcf.training.content import fit_content
 from igcf.training.context import with_context
 from igcf.training.experts import fit_experts
-from igcf.training.kept import Kept
 from igcf.training.progress import Watch, watching
 
 
@@ -96,7 +96,7 @@ def pretrain(
             from igcf.training.variational.run import fit_graph
         except ImportError as error:
             raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
-        kept = _kept(folder, data, config, validation, resume)
+        kept = _checkpoint(folder, data, config, validation, resume)
         model = fit_graph(data, config, validation=validation, kept=kept, progress=watch)
         return _told(model, data, success, data)
 
@@ -107,7 +107,7 @@ def can_resume(folder: Path | None) -> bool:
         raise ConfigError("resume needs the checkpoint folder of the run to continue")
     if not folder.is_dir():
         raise ConfigError(f"resume: there is no checkpoint folder {folder}; check its name, or train without resume")
-    return Kept(folder).is_begun
+    return Checkpoint(folder).is_begun
 
 
 def _told(model: Model, data: Interactions, success: Success, log: Interactions) -> Model:
@@ -122,11 +122,11 @@ def _told(model: Model, data: Interactions, success: Success, log: Interactions)
     return model.with_items(known) if known else model
 
 
-def _kept(
+def _checkpoint(
     folder: Path | None, data: Interactions, config: Config, validation: Interactions | None, resume: bool
-) -> Kept:
+) -> Checkpoint:
     """Return the state of a training in a folder, which must be that of this log with these settings."""
-    kept = Kept(folder)
+    kept = Checkpoint(folder)
     if folder is not None:
         identity = {"log": data.fingerprint(), "validation": None if validation is None else validation.fingerprint()}
         kept.begin({"settings": config.as_dict(), **identity}, resume=resume)
@@ -144,7 +144,7 @@ def _learned(
     """Learn the default model in this process; return also what is a success in the log."""
     success = success_in(data, config.satisfied)
     config = replace(config, satisfied=success.threshold)
-    kept = _kept(folder, data, config, validation, resume)
+    kept = _checkpoint(folder, data, config, validation, resume)
     return fit_experts(data, config, validation=validation, progress=watch, kept=kept), success
 
 
@@ -162,7 +162,7 @@ def _learned_by_workers(
 
     with ExitStack() as stack:
         folder = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="igcf-parts-")))
-        kept = Kept(folder)
+        kept = Checkpoint(folder)
         identity = {"settings": config.as_dict(), "log": log_fingerprint(data)}
         if kept.is_begun:  # before the parts of another log take the place of those that are there
             kept.begin(identity, resume=resume)

@@ -22,9 +22,9 @@ from igcf.data.log_files import LogFiles
 from igcf.data.reading import MICROSECONDS, RowReader, Rows, id_order, latest_reactions
 from igcf.errors import DataError, ModelError
 from igcf.training.attribute_prior import drawn_users
+from igcf.training.checkpoint import damaged, read_note, replaced
 from igcf.training.experts.executor import Executor, Worker
 from igcf.training.experts.shared_log import NOBODY, Part, SharedLog, catalogue_of
-from igcf.training.kept import damaged, read_note, replaced
 
 USER_IDS = "users.arrow"
 """File of the ids of all users beside the parts of files; no ending of a log, whose folder may be the same."""

@@ -10,13 +10,13 @@ import scipy.sparse as sp
 from igcf.arrays import AnyFloatArray, IntArray
 from igcf.config import ExpertsConfig
 from igcf.model import Model, Reward
+from igcf.training.checkpoint import Checkpoint
 from igcf.training.experts.assembling import Experts, ensemble_model
 from igcf.training.experts.linear import LinearExpert, fit_linear_on, hold_rows
 from igcf.training.experts.logistic import LogisticExpert, fit_logistic, sampled_users
 from igcf.training.experts.logistic_steps import WITHOUT_OPINION
 from igcf.training.experts.rare_items import with_rare_items
 from igcf.training.experts.shared_log import Part, SharedLog
-from igcf.training.kept import Kept
 
 MOST_USERS_OF_MAP = 200_000
 """Number of users to learn the map between items from; a random sample of more."""
@@ -33,7 +33,7 @@ class Fits:
         config: ExpertsConfig,
         reward: Reward,
         say: Say,
-        kept: Kept | None = None,
+        kept: Checkpoint | None = None,
         everything: SharedLog | None = None,
     ) -> None:
         self.everything = everything
@@ -41,13 +41,13 @@ class Fits:
         self.earlier: LogisticExpert | None = None
         """Logistic expert of most of the same users, from which a few more iterations are enough."""
         self.log, self.config, self.reward, self.say = log, config, reward, say
-        self.kept = kept or Kept()
+        self.kept = kept or Checkpoint()
         self.above, self.below = grade_thresholds(*log.levels, reward.threshold) if config.grades else ((), ())
         self._linear: LinearExpert | None = None
         self._logistic: LogisticExpert | None = None
         self._models: dict[float, Model] = {}
 
-    def of(self, log: SharedLog, kept: Kept) -> "Fits":
+    def of(self, log: SharedLog, kept: Checkpoint) -> "Fits":
         """Return the experts of another log with the same settings."""
         return Fits(log, self.config, self.reward, self.say, kept)
 

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.config import ExpertsConfig
+from igcf.training.checkpoint import Checkpoint
 from igcf.training.experts.executor import BLOCK, Executor, ranges
 from igcf.training.experts.linear import LinearExpert
 from igcf.training.experts.logistic_steps import (
@@ -26,7 +27,6 @@ from igcf.training.experts.logistic_steps import (
     item_vectors,
     user_posteriors,
 )
-from igcf.training.kept import Kept
 
 DENSE_CELLS = 40_000_000
 FEWEST_USERS = 2_000
@@ -134,7 +134,7 @@ def fit_logistic(
     *,
     progress: Callable[[int, int], None] | None = None,
     executor: Executor | None = None,
-    kept: Kept | None = None,
+    kept: Checkpoint | None = None,
 ) -> LogisticExpert:
     """Fit the logistic expert by variational EM.
 
@@ -147,7 +147,7 @@ def fit_logistic(
         executor: Workers that share users and items; None: this process.
         kept: Where the state is kept after every iteration, and found again.
     """
-    kept = kept or Kept()
+    kept = kept or Checkpoint()
     state = kept.load("logistic")
     done, expert = 0, start
     for users, until in _phases(exposures, config, is_new=isinstance(start, LinearExpert)):

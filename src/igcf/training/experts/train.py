@@ -11,6 +11,7 @@ from igcf.data.success import success_in
 from igcf.errors import ConfigError
 from igcf.model import Model, Neighbours, Reward
 from igcf.training.calibrating import for_use, with_own_shares
+from igcf.training.checkpoint import Checkpoint
 from igcf.training.experts.choosing import (
     TEMPERATURES,
     Players,
@@ -36,7 +37,6 @@ from igcf.training.experts.neighbour_choice import (
 from igcf.training.experts.neighbours import fit_neighbours
 from igcf.training.experts.rare_items import frequent_items, judged_items, of_all_items
 from igcf.training.experts.shared_log import SharedLog
-from igcf.training.kept import Kept
 from igcf.training.progress import Progress, Watch
 from igcf.training.selection import drawn_of, most_active, validation_table
 
@@ -47,7 +47,7 @@ def fit_experts(
     *,
     validation: Interactions | None = None,
     progress: Watch | None = None,
-    kept: Kept | None = None,
+    kept: Checkpoint | None = None,
 ) -> Model:
     """Learn both experts; what is left open is chosen on validation users, or on the most active users held out.
 
@@ -55,7 +55,7 @@ def fit_experts(
     `kept` has of an earlier run is not computed again.
     """
     begun = time.perf_counter()
-    log, kept = data if isinstance(data, SharedLog) else SharedLog.of(data), kept or Kept()
+    log, kept = data if isinstance(data, SharedLog) else SharedLog.of(data), kept or Checkpoint()
     reward = Reward.from_log(log.levels[0], "satisfied", _threshold(log, config))
 
     def say(what: str, done: int, total: int) -> None:
@@ -72,14 +72,14 @@ def fit_experts(
     fits = Fits(whole, config, reward, say, kept.part("whole"), everything)
     with one_thread_each():
         players = Players(log.executor)
-        strangers, temperature, precision = _chosen(fits, rest, truth, kept.part("rest"), players)
-        if met is not None and not _is_prior_better(strangers, temperature, truth):
+        holdout, temperature, precision = _chosen(fits, rest, truth, kept.part("rest"), players)
+        if met is not None and not _is_prior_better(holdout, temperature, truth):
             met = None
         fits.logistic()  # before the seconds are counted
         record = _record(fits, log, temperature, precision, time.perf_counter() - begun)
         record["chosen"]["prior_from_validation"] = met is not None
         model = fits.model(temperature, record)
-        judged = model if strangers is None or strangers is fits else strangers.model(temperature)
+        judged = model if holdout is None or holdout is fits else holdout.model(temperature)
         if met is not None and truth is not None:
             model, judged = (
                 prior_from_users(each, own, config.validate_rounds) for each, own in ((model, met), (judged, truth))
@@ -94,26 +94,26 @@ def fit_experts(
         if judged_rows is not None and validation is not None and records is not None:
             records = records[:, judged_rows]
         of_map = fits
-        if strangers is not fits:
+        if holdout is not fits:
             of_map = Fits((everything or whole).only_items(judged_rows), config, reward, say)
         n_items = (everything or whole).n_items
-        model, best, ndcg = _for_known_users(model, judged, of_map, strangers, temperature, records, n_items)
+        model, best, ndcg = _for_known_users(model, judged, of_map, holdout, temperature, records, n_items)
         return _with_neighbours(model, of_all_items(best, judged_rows, everything or whole, reward.threshold), ndcg)
 
 
-def _is_prior_better(strangers: Fits | None, temperature: float, truth: Float32Array | None) -> bool:
+def _is_prior_better(holdout: Fits | None, temperature: float, truth: Float32Array | None) -> bool:
     """Return whether new users should start from the prior of validation users."""
-    if strangers is None or truth is None:
+    if holdout is None or truth is None:
         return False
-    strangers.say("prior of new users", 0, 1)
-    return is_prior_from_users_better(strangers.model(temperature), truth, strangers.config.validate_rounds)
+    holdout.say("prior of new users", 0, 1)
+    return is_prior_from_users_better(holdout.model(temperature), truth, holdout.config.validate_rounds)
 
 
 def _for_known_users(
     model: Model,
     judged: Model,
     of_map: Fits,
-    strangers: Fits | None,
+    holdout: Fits | None,
     temperature: float,
     records: Float32Array | None,
     n_items: int,
@@ -121,16 +121,16 @@ def _for_known_users(
     """Return the model with its record temperatures, the map between items, and the nDCG@100 by which it was chosen."""
     of_map.say("neighbours of items", 0, 1)
     executor = of_map.log.executor
-    if strangers is None or records is None:
+    if holdout is None or records is None:
         [default] = fit_neighbours(of_map.successes(), PENALTIES[:1], mix=MIXES[0], executor=executor)
         return model, default, None
     drawn = hidden_successes(judged, records[:: -(-len(records) // MOST_USERS)], of_map.config.seed)
     of_records = best_record_temperature(judged, drawn, temperature)
     judged, model = (at_record_temperature(each, of_records) for each in (judged, model))
-    successes = strangers.successes()
+    successes = holdout.successes()
     best, ndcg = best_neighbours(judged, successes, drawn, executor)
     weight, with_it = best_filter(judged.changed(neighbours=best), successes, drawn, n_items)
-    if of_map is not strangers:
+    if of_map is not holdout:
         of_map.say("neighbours of items", 1, 2)
         successes = of_map.successes()
         [best] = fit_neighbours(successes, [best.penalty], mix=best.mix, executor=executor)
@@ -144,16 +144,16 @@ def _threshold(log: SharedLog, config: ExpertsConfig) -> float:
 
 
 def _chosen(
-    fits: Fits, rest: SharedLog | None, truth: Float32Array | None, kept: Kept, players: Players
+    fits: Fits, rest: SharedLog | None, truth: Float32Array | None, kept: Checkpoint, players: Players
 ) -> tuple[Fits | None, float, float | None]:
     """Return the experts fitted without the validation users, the temperature, and its precision on those users."""
     if rest is None or truth is None:
         return None, fits.config.likelihood_temperature or TEMPERATURES[0], None
-    strangers = fits if rest is fits.log else fits.of(rest, kept)
-    temperature, precision = best_temperature(strangers, truth, players)
-    if strangers is not fits and rest.n_items == fits.log.n_items:
-        fits.earlier = strangers.logistic()
-    return strangers, temperature, precision
+    holdout = fits if rest is fits.log else fits.of(rest, kept)
+    temperature, precision = best_temperature(holdout, truth, players)
+    if holdout is not fits and rest.n_items == fits.log.n_items:
+        fits.earlier = holdout.logistic()
+    return holdout, temperature, precision
 
 
 def _logs(

@@ -13,7 +13,7 @@ from igcf.data.success import success_in
 from igcf.graph import build_propagation
 from igcf.model import Model, Reward
 from igcf.training.calibrating import precision as interactive_precision
-from igcf.training.kept import Kept
+from igcf.training.checkpoint import Checkpoint
 from igcf.training.progress import Watch
 from igcf.training.selection import most_active, validation_table
 from igcf.training.variational.objective import curvature
@@ -109,7 +109,7 @@ def fit_graph(
     config: GraphConfig,
     *,
     validation: Interactions | None,
-    kept: Kept,
+    kept: Checkpoint,
     progress: Watch,
 ) -> Model:
     """Learn the graph model; choices are made on validation users, or on the most active users held out.

@@ -16,7 +16,7 @@ from torch import Tensor
 from igcf.config import GraphConfig
 from igcf.errors import TrainingDivergedError
 from igcf.threads import at_most_threads
-from igcf.training.kept import NOTHING_KEPT, Kept
+from igcf.training.checkpoint import NO_CHECKPOINT, Checkpoint
 from igcf.training.progress import Progress, StepStats, Watch
 from igcf.training.variational import objective
 from igcf.training.variational.objective import Parameters, initial_parameters, sample_and_kl, standard_normal
@@ -180,7 +180,7 @@ def fit(
     *,
     epochs: int | None = None,
     score: Callable[[Trainer], float] | None = None,
-    kept: Kept = NOTHING_KEPT,
+    kept: Checkpoint = NO_CHECKPOINT,
     stage: str = "final",
     progress: Watch | None = None,
 ) -> Fit:

@@ -16,7 +16,7 @@ from igcf.errors import ConfigError, ModelError
 FORMAT, NOTE = "igcf-training-2", "training.json"
 
 
-class Kept:
+class Checkpoint:
     """Folder of the state of one training; without a path nothing is kept."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -64,12 +64,12 @@ class Kept:
         with replaced(file) as part:
             part.write_text(json.dumps(own), encoding="utf-8")
 
-    def part(self, name: str) -> "Kept":
+    def part(self, name: str) -> "Checkpoint":
         """Return a folder within this one."""
-        return Kept(None if self.folder is None else self.folder / name)
+        return Checkpoint(None if self.folder is None else self.folder / name)
 
 
-NOTHING_KEPT = Kept()
+NO_CHECKPOINT = Checkpoint()
 
 
 def _differing(one: Any, other: Any) -> str:
