@@ -81,7 +81,7 @@ def measured(path: Path, workers: Workers, config: ExpertsConfig, folder: Path) 
         executor = Timed(started)
         log = shared_log(LogFiles(path), executor, folder)
         read = sum(executor.slowest.values())
-        model = fit_experts(log, config, progress=watch, kept=Checkpoint(folder))
+        model = fit_experts(log, config, progress=watch, checkpoint=Checkpoint(folder))
         own = time.process_time() - driver
         return {
             "workers": executor.size,

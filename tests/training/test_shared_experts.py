@@ -160,12 +160,12 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_model(log: Interactions
 
 
 def test_a_state_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    kept = Checkpoint(tmp_path)
-    kept.save("linear", {"means": np.arange(3.0)})
-    np.testing.assert_array_equal((kept.load("linear") or {})["means"], np.arange(3.0))
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.save("linear", {"means": np.arange(3.0)})
+    np.testing.assert_array_equal((checkpoint.load("linear") or {})["means"], np.arange(3.0))
     (tmp_path / "linear.npz").write_bytes(b"torn")
     with pytest.raises(Exception, match="cannot read the state"):
-        kept.load("linear")
+        checkpoint.load("linear")
 
 
 def test_work_is_divided_in_whole_blocks_and_users_by_their_reactions() -> None:
@@ -198,7 +198,7 @@ def test_each_engine_learns_the_same_also_after_a_worker_was_killed(
         with open_workers(Workers(2, engine)) as executor:
             processes.extend(executor.call(process_of))
             shared = shared_log(log, executor, tmp_path)
-            return fit_experts(shared, config, progress=watch, kept=Checkpoint(tmp_path))
+            return fit_experts(shared, config, progress=watch, checkpoint=Checkpoint(tmp_path))
 
     def kill_a_worker(progress: Progress) -> None:
         if progress.what == "logistic expert":

@@ -102,14 +102,14 @@ def test_damaged_state_is_named_wherever_it_is(damage: bytes, tmp_path: Path) ->
             learn(data, state, resume=True)
         assert len(str(raised.value).splitlines()) == 1
         (state / name).write_bytes(good)
-    kept, path = Checkpoint(state), state / "linear.npz"
+    checkpoint, path = Checkpoint(state), state / "linear.npz"
     path.write_bytes(damage)
     with pytest.raises(ModelError, match="cannot read the state"):
-        kept.load("linear")
-    kept.save("linear", {"means": np.arange(1_000.0)})
+        checkpoint.load("linear")
+    checkpoint.save("linear", {"means": np.arange(1_000.0)})
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ModelError, match="cannot read the state"):
-        kept.load("linear")
+        checkpoint.load("linear")
 
 
 def test_a_state_folder_that_cannot_be_written_is_told_in_one_sentence(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ class InterruptedRunError(Exception):
 @pytest.mark.parametrize("config", [SMALL, BATCHES], ids=["adam", "sgd batches"])
 def test_resumed_training_equals_uninterrupted_training(config: GraphConfig, tmp_path: Path) -> None:
     training_pairs = small_world(config).training_pairs
-    kept = Checkpoint(tmp_path / "run")
+    checkpoint = Checkpoint(tmp_path / "run")
 
     def score(trainer: Trainer) -> float:
         return trainer.parameters.mean[0, 0].item()
@@ -106,8 +106,8 @@ def test_resumed_training_equals_uninterrupted_training(config: GraphConfig, tmp
 
     whole = fit(training_pairs, config, score=score)
     with pytest.raises(InterruptedRunError):
-        fit(training_pairs, config, score=score, kept=kept, progress=crash)
-    resumed = fit(training_pairs, config, score=score, kept=kept)
+        fit(training_pairs, config, score=score, checkpoint=checkpoint, progress=crash)
+    resumed = fit(training_pairs, config, score=score, checkpoint=checkpoint)
     assert torch.equal(resumed.trainer.best.mean, whole.trainer.best.mean)
     assert torch.equal(resumed.trainer.best.rho, whole.trainer.best.rho)
     assert resumed.state.history == whole.state.history
@@ -115,10 +115,10 @@ def test_resumed_training_equals_uninterrupted_training(config: GraphConfig, tmp
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
-    training_pairs, kept = small_world(SMALL).training_pairs, Checkpoint(tmp_path)
-    first = fit(training_pairs, SMALL, kept=kept)
+    training_pairs, checkpoint = small_world(SMALL).training_pairs, Checkpoint(tmp_path)
+    first = fit(training_pairs, SMALL, checkpoint=checkpoint)
     seen: list[Progress] = []
-    again = fit(training_pairs, SMALL, kept=kept, progress=seen.append)
+    again = fit(training_pairs, SMALL, checkpoint=checkpoint, progress=seen.append)
     assert torch.equal(first.trainer.best.mean, again.trainer.best.mean)
     assert seen == []
 

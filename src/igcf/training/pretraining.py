@@ -96,8 +96,8 @@ def pretrain(
             from igcf.training.variational.run import fit_graph
         except ImportError as error:
             raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
-        kept = _checkpoint(folder, data, config, validation, resume)
-        model = fit_graph(data, config, validation=validation, kept=kept, progress=watch)
+        state = _checkpoint(folder, data, config, validation, resume)
+        model = fit_graph(data, config, validation=validation, checkpoint=state, progress=watch)
         return _told(model, data, success, data)
 
 
@@ -126,11 +126,11 @@ def _checkpoint(
     folder: Path | None, data: Interactions, config: Config, validation: Interactions | None, resume: bool
 ) -> Checkpoint:
     """Return the state of a training in a folder, which must be that of this log with these settings."""
-    kept = Checkpoint(folder)
+    state = Checkpoint(folder)
     if folder is not None:
         identity = {"log": data.fingerprint(), "validation": None if validation is None else validation.fingerprint()}
-        kept.begin({"settings": config.as_dict(), **identity}, resume=resume)
-    return kept
+        state.begin({"settings": config.as_dict(), **identity}, resume=resume)
+    return state
 
 
 def _learned(
@@ -144,8 +144,8 @@ def _learned(
     """Learn the default model in this process; return also what is a success in the log."""
     success = success_in(data, config.satisfied)
     config = replace(config, satisfied=success.threshold)
-    kept = _checkpoint(folder, data, config, validation, resume)
-    return fit_experts(data, config, validation=validation, progress=watch, kept=kept), success
+    state = _checkpoint(folder, data, config, validation, resume)
+    return fit_experts(data, config, validation=validation, progress=watch, checkpoint=state), success
 
 
 def _learned_by_workers(
@@ -162,16 +162,16 @@ def _learned_by_workers(
 
     with ExitStack() as stack:
         folder = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="igcf-parts-")))
-        kept = Checkpoint(folder)
+        state = Checkpoint(folder)
         identity = {"settings": config.as_dict(), "log": log_fingerprint(data)}
-        if kept.is_begun:  # before the parts of another log take the place of those that are there
-            kept.begin(identity, resume=resume)
+        if state.is_begun:  # before the parts of another log take the place of those that are there
+            state.begin(identity, resume=resume)
         executor = stack.enter_context(open_workers(workers))
         log = shared_log(data, executor, folder)
         success = success_in(log.catalogue, config.satisfied, levels=log.levels)
-        kept.begin(identity, resume=True)  # after a log that cannot be read nothing is left to resume
+        state.begin(identity, resume=True)  # after a log that cannot be read nothing is left to resume
         config = replace(config, satisfied=success.threshold)
-        model = fit_experts(log, config, progress=watch, kept=kept)
+        model = fit_experts(log, config, progress=watch, checkpoint=state)
         model.metadata["workers"] = {
             "engine": workers.engine or "local",
             "number": executor.size,

@@ -67,13 +67,13 @@ def best_temperature(fits: Fits, truth: Float32Array, players: Players) -> tuple
     """
     fixed = fits.config.likelihood_temperature
     candidates = TEMPERATURES if fixed is None else (fixed,)
-    scores = {float(name): float(score) for name, score in (fits.kept.load("scores") or {}).items()}
+    scores = {float(name): float(score) for name, score in (fits.checkpoint.load("scores") or {}).items()}
     best = candidates[0]
     for number, temperature in enumerate(candidates):
         if temperature not in scores:
             model = fits.model(temperature)
             scores[temperature] = players.precision(model, truth, fits.config.validate_rounds)
-            fits.kept.save("scores", {str(each): np.array(score) for each, score in scores.items()})
+            fits.checkpoint.save("scores", {str(each): np.array(score) for each, score in scores.items()})
         fits.say("choosing on validation users", number + 1, len(candidates))
         if scores[temperature] > scores[best]:
             best = temperature

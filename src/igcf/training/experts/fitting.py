@@ -33,7 +33,7 @@ class Fits:
         config: ExpertsConfig,
         reward: Reward,
         say: Say,
-        kept: Checkpoint | None = None,
+        checkpoint: Checkpoint | None = None,
         everything: SharedLog | None = None,
     ) -> None:
         self.everything = everything
@@ -41,25 +41,25 @@ class Fits:
         self.earlier: LogisticExpert | None = None
         """Logistic expert of most of the same users, from which a few more iterations are enough."""
         self.log, self.config, self.reward, self.say = log, config, reward, say
-        self.kept = kept or Checkpoint()
+        self.checkpoint = checkpoint or Checkpoint()
         self.above, self.below = grade_thresholds(*log.levels, reward.threshold) if config.grades else ((), ())
         self._linear: LinearExpert | None = None
         self._logistic: LogisticExpert | None = None
         self._models: dict[float, Model] = {}
 
-    def of(self, log: SharedLog, kept: Checkpoint) -> "Fits":
+    def of(self, log: SharedLog, checkpoint: Checkpoint) -> "Fits":
         """Return the experts of another log with the same settings."""
-        return Fits(log, self.config, self.reward, self.say, kept)
+        return Fits(log, self.config, self.reward, self.say, checkpoint)
 
     def linear(self) -> LinearExpert:
         """Return the linear expert."""
         if self._linear is None:
-            found = self.kept.load("linear")
+            found = self.checkpoint.load("linear")
             if found is None:
                 self.say("linear expert", 0, 1)
                 config = self.config
                 expert = fit_linear_on(self.log.executor, self._held_rows(), config.linear_dim, seed=config.seed)
-                self.kept.save("linear", vars(expert))
+                self.checkpoint.save("linear", vars(expert))
             self._linear = expert if found is None else LinearExpert(**found)
         return self._linear
 
@@ -87,7 +87,7 @@ class Fits:
                 config if self.earlier is None else replace(config, iterations=-(-config.iterations // 3)),
                 progress=lambda done, total: self.say("logistic expert", done, total),
                 executor=log.executor,
-                kept=self.kept,
+                checkpoint=self.checkpoint,
             )
         return self._logistic
 

@@ -134,7 +134,7 @@ def fit_logistic(
     *,
     progress: Callable[[int, int], None] | None = None,
     executor: Executor | None = None,
-    kept: Checkpoint | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> LogisticExpert:
     """Fit the logistic expert by variational EM.
 
@@ -145,10 +145,10 @@ def fit_logistic(
         config: The settings `logistic_dim`, `iterations`, `penalty` and `seed`.
         progress: Called with the number of finished iterations and their total.
         executor: Workers that share users and items; None: this process.
-        kept: Where the state is kept after every iteration, and found again.
+        checkpoint: Where the state is kept after every iteration, and found again.
     """
-    kept = kept or Checkpoint()
-    state = kept.load("logistic")
+    checkpoint = checkpoint or Checkpoint()
+    state = checkpoint.load("logistic")
     done, expert = 0, start
     for users, until in _phases(exposures, config, is_new=isinstance(start, LinearExpert)):
         if state is not None and int(state["done"]) >= until:
@@ -164,7 +164,7 @@ def fit_logistic(
             fit.whiten(*fit.user_step())
             fit.item_step(config.penalty)
             reached = {"done": np.array(iteration + 1), "vectors": fit.vectors, "means": fit.means}
-            kept.save("logistic", {**reached, "variances": fit.variances})
+            checkpoint.save("logistic", {**reached, "variances": fit.variances})
             if progress is not None:
                 progress(iteration + 1, config.iterations)
         done, expert = until, LogisticExpert(fit.vectors)

@@ -47,7 +47,7 @@ def fit_experts(
     *,
     validation: Interactions | None = None,
     progress: Watch | None = None,
-    kept: Checkpoint | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Model:
     """Learn both experts; what is left open is chosen on validation users, or on the most active users held out.
 
@@ -55,7 +55,7 @@ def fit_experts(
     `kept` has of an earlier run is not computed again.
     """
     begun = time.perf_counter()
-    log, kept = data if isinstance(data, SharedLog) else SharedLog.of(data), kept or Checkpoint()
+    log, checkpoint = data if isinstance(data, SharedLog) else SharedLog.of(data), checkpoint or Checkpoint()
     reward = Reward.from_log(log.levels[0], "satisfied", _threshold(log, config))
 
     def say(what: str, done: int, total: int) -> None:
@@ -66,23 +66,24 @@ def fit_experts(
     frequent = frequent_items(whole, config.min_item_reactions)
     judged_rows = judged_items(whole, frequent)
     everything, whole = None if frequent is None else whole, whole.only_items(frequent)
-    met = None if validation is None or config.objective == "liking" else truth
+    prior_truth = None if validation is None or config.objective == "liking" else truth
     if judged_rows is not None and rest is not None and truth is not None:
         rest, truth = rest.only_items(judged_rows), truth[:, judged_rows]
-    fits = Fits(whole, config, reward, say, kept.part("whole"), everything)
+    fits = Fits(whole, config, reward, say, checkpoint.part("whole"), everything)
     with one_thread_each():
         players = Players(log.executor)
-        holdout, temperature, precision = _chosen(fits, rest, truth, kept.part("rest"), players)
-        if met is not None and not _is_prior_better(holdout, temperature, truth):
-            met = None
+        holdout, temperature, precision = _chosen(fits, rest, truth, checkpoint.part("rest"), players)
+        if prior_truth is not None and not _is_prior_better(holdout, temperature, truth):
+            prior_truth = None
         fits.logistic()  # before the seconds are counted
         record = _record(fits, log, temperature, precision, time.perf_counter() - begun)
-        record["chosen"]["prior_from_validation"] = met is not None
+        record["chosen"]["prior_from_validation"] = prior_truth is not None
         model = fits.model(temperature, record)
         judged = model if holdout is None or holdout is fits else holdout.model(temperature)
-        if met is not None and truth is not None:
+        if prior_truth is not None and truth is not None:
             model, judged = (
-                prior_from_users(each, own, config.validate_rounds) for each, own in ((model, met), (judged, truth))
+                prior_from_users(each, own, config.validate_rounds)
+                for each, own in ((model, prior_truth), (judged, truth))
             )
         if config.calibrated:
             say("calibrating the chance", 0, 1)
@@ -144,12 +145,12 @@ def _threshold(log: SharedLog, config: ExpertsConfig) -> float:
 
 
 def _chosen(
-    fits: Fits, rest: SharedLog | None, truth: Float32Array | None, kept: Checkpoint, players: Players
+    fits: Fits, rest: SharedLog | None, truth: Float32Array | None, checkpoint: Checkpoint, players: Players
 ) -> tuple[Fits | None, float, float | None]:
     """Return the experts fitted without the validation users, the temperature, and its precision on those users."""
     if rest is None or truth is None:
         return None, fits.config.likelihood_temperature or TEMPERATURES[0], None
-    holdout = fits if rest is fits.log else fits.of(rest, kept)
+    holdout = fits if rest is fits.log else fits.of(rest, checkpoint)
     temperature, precision = best_temperature(holdout, truth, players)
     if holdout is not fits and rest.n_items == fits.log.n_items:
         fits.earlier = holdout.logistic()

@@ -109,7 +109,7 @@ def fit_graph(
     config: GraphConfig,
     *,
     validation: Interactions | None,
-    kept: Checkpoint,
+    checkpoint: Checkpoint,
     progress: Watch,
 ) -> Model:
     """Learn the graph model; choices are made on validation users, or on the most active users held out.
@@ -127,7 +127,7 @@ def fit_graph(
             world.training_pairs,
             config,
             score=lambda trainer: world.precision(trainer.vectors(trainer.parameters), None, truth),
-            kept=kept,
+            checkpoint=checkpoint,
             stage="selection",
             progress=progress,
         )
@@ -139,7 +139,9 @@ def fit_graph(
             )
     if truth is None or rest is not data:
         world = GraphTrainingData.from_log(data, config, reward)
-        result = fit(world.training_pairs, config, epochs=epochs, kept=kept, stage="final", progress=progress)
+        result = fit(
+            world.training_pairs, config, epochs=epochs, checkpoint=checkpoint, stage="final", progress=progress
+        )
     online = online or world.online_settings(result.trainer.vectors(result.trainer.best))
     return _model(world, result, online, precision, time.perf_counter() - begun)
 

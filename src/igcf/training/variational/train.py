@@ -180,7 +180,7 @@ def fit(
     *,
     epochs: int | None = None,
     score: Callable[[Trainer], float] | None = None,
-    kept: Checkpoint = NO_CHECKPOINT,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
     stage: str = "final",
     progress: Watch | None = None,
 ) -> Fit:
@@ -194,7 +194,7 @@ def fit(
     steps_per_epoch = 1 if config.batch_size is None else -(-training_pairs.n_pairs // config.batch_size)
     trainer = Trainer(training_pairs, config)
     state = FitState()
-    if (saved := kept.load(stage)) is not None:
+    if (saved := checkpoint.load(stage)) is not None:
         state = FitState(**json.loads(str(saved.pop("state"))))
         trainer.restore(saved)
     before = state.seconds
@@ -214,7 +214,7 @@ def fit(
         state.history.append({"epoch": state.epoch, "validation": validation, **asdict(mean)})
         state.finished = state.finished or is_last
         if state.finished or state.epoch % config.validate_every == 0:
-            kept.save(stage, {"state": np.array(json.dumps(asdict(state))), **trainer.arrays()})
+            checkpoint.save(stage, {"state": np.array(json.dumps(asdict(state))), **trainer.arrays()})
         if progress is not None:
             progress(Progress(state.epoch, last_epoch, mean, validation, state.best_score, state.seconds))
     return Fit(trainer, state)
