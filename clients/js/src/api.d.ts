@@ -1,5 +1,13 @@
 // Bodies, queries and answers of the HTTP API, written by `python -m tools.api_types` from OpenAPI.
 
+export interface ArmDefinition {
+  share: number;
+  model?: string | null;
+  policy?: "ucb" | "info-ucb" | "thompson" | "greedy" | null;
+  nu?: number | null;
+  explore?: number | null;
+  rules?: Record<string, any> | null;
+}
 export interface AttributeInfo {
   name: string;
   kind: "category" | "number" | "time";
@@ -96,6 +104,45 @@ export interface ContributionPart {
 export interface DeletionResponse {
   user: string;
   deleted: number;
+}
+export interface ExperimentArm {
+  arm: string;
+  share: number;
+  model: string;
+  folder: string;
+}
+export interface ExperimentDefinition {
+  name: string;
+  arms: Record<string, ArmDefinition>;
+  start?: string | number | null;
+  end?: string | number | null;
+  users?: number;
+}
+export interface ExperimentList {
+  experiments: Array<ExperimentState>;
+}
+export interface ExperimentReport {
+  name: string;
+  state: "planned" | "running" | "ended";
+  control: string;
+  arms: Array<ReportedArm>;
+  metrics: Array<ReportedMetric>;
+  assignment: number;
+  is_assignment_sound: boolean;
+  left_out: number;
+}
+export interface ExperimentRequest {
+  action: "start" | "shares" | "stop" | "promote";
+  experiment?: ExperimentDefinition | null;
+  shares?: Record<string, number> | null;
+  arm?: string | null;
+}
+export interface ExperimentState {
+  name: string;
+  state: "planned" | "running" | "ended";
+  started: number;
+  ended: number | null;
+  arms: Array<ExperimentArm>;
 }
 export interface ExplanationResponse {
   mean: number;
@@ -283,6 +330,8 @@ export interface RecommendationResponse {
   items: Array<RecommendedItem>;
   reserve: Array<RecommendedItem>;
   ignored?: Array<string>;
+  experiment?: string | null;
+  arm?: string | null;
 }
 export interface RecommendedItem {
   item: string;
@@ -302,6 +351,22 @@ export interface RecommendedItem {
   slot_propensity: number | null;
   propensity_error?: number;
   new?: boolean;
+}
+export interface ReportedArm {
+  arm: string;
+  users: number;
+  answers: number;
+  share: number;
+}
+export interface ReportedMetric {
+  metric: string;
+  arm: string;
+  mean: number;
+  control: number;
+  difference: number;
+  low: number | null;
+  high: number | null;
+  verdict: "better" | "worse" | "undecided";
 }
 export interface RewardInfo {
   kind: string;
@@ -387,4 +452,7 @@ export interface PatchItemBody {
   available_from?: number | null;
   available_until?: number | null;
   hidden?: boolean;
+}
+export interface GetExperimentReportQuery {
+  value?: Array<string>;
 }

@@ -82,6 +82,8 @@ def serve(
         folder = Path(served.model)
     _tell_success(folder)
     note(f"Serving {folder} on {served.url} (store {served.store}); stop with Ctrl-C")
+    if served.note is not None:
+        note(served.note)
     if served.is_exposed:
         note("Anybody who reaches this address may read and change everything: set --api-key-file")
     if opens_browser:

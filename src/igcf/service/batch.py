@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from igcf.errors import ConfigError
 from igcf.online import Recommendation
+from igcf.online.policies import own_policy
 from igcf.progress import Report, silent
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import RecommendationRequest
@@ -41,7 +42,9 @@ def recommend_all(context: ServiceContext, out: Path, k: int, *, report: Report 
     check_limits(context.settings, RecommendationRequest(k=k))
     if out.exists():
         raise ConfigError(f"{out} exists; delete it or choose another name with --out")
+    context.experiments.follow()
     context.items_from_log.look(context.current_model.served)
+    context.experiments.learn()
     pages = _open_pages(
         out, {"model": context.current_model.served.model_id, "store": context.store.database.name, "k": k}
     )
@@ -116,12 +119,13 @@ def _frame(context: ServiceContext, users: list[str], k: int) -> "pl.DataFrame":
 def _best(context: ServiceContext, user_id: str, k: int) -> Iterator[tuple[str, int, str, float, float]]:
     """Yield the recommendations of one user, as a request that accepts fewer items would get them."""
     ask = RecommendationRequest(k=k, fewer=True)
-    rules = answer_rules(context.rules, ask)
-    with context.users.open(context.current_model.served, user_id) as user:
+    place = context.place(user_id)
+    rules = answer_rules(place.rules, ask)
+    with context.users.open(place.served, user_id) as user:
         exclude = excluded(user, ask, rules)
 
         def recommend(most: int) -> list[Recommendation]:
-            return user.session.recommend(most, exclude=exclude, rules=rules)
+            return user.session.recommend(most, exclude=exclude, rules=rules, policy=own_policy(place.policy))
 
         left = most_left(recommend, k)
         picks = recommend(left) if left else []

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from igcf.online import Rules
-from igcf.online.rules import read_rules
 from igcf.service.metrics import Metrics
+from igcf.service.serving.experiments import Experiments, Place
 from igcf.service.serving.group_commit import GroupCommit
 from igcf.service.serving.items_from_log import ItemsFromLog
 from igcf.service.serving.live_items import LiveItems
@@ -36,6 +36,7 @@ class ServiceContext:
     items_from_log: ItemsFromLog
     """What all users told of new items."""
     reactions: GroupCommit
+    experiments: Experiments
 
     @classmethod
     def open(
@@ -62,6 +63,7 @@ class ServiceContext:
         metrics = Metrics(metrics_folder)
         store.database.events = StoreEvents(metrics.commit.observe, metrics.store_retries.inc, metrics.store_errors.inc)
         users = UsersInMemory(store, settings, metrics.count_session)
+        items = LiveItems(ItemStore(store.database), current, users.keep_only)
         return cls(
             settings=settings,
             store=store,
@@ -76,10 +78,19 @@ class ServiceContext:
             metrics=metrics,
             versions=VersionReader(store),
             items_from_log=ItemsFromLog(store),
-            items=LiveItems(ItemStore(store.database), current, users.keep_only),
-            rules=None if settings.rules is None else read_rules(Path(settings.rules)),
+            items=items,
+            experiments=Experiments(store, settings, items, users),
+            rules=settings.read_rules(),
             reactions=GroupCommit(settings.store_wait_s),
         )
+
+    def place(self, user_id: str) -> Place:
+        """Find what a user is served: that of their arm where an experiment runs."""
+        found = self.experiments.place(user_id)
+        if found is not None:
+            return found
+        served = self.current_model.served
+        return Place(served, served.policy, self.settings.explore, self.rules)
 
     def observe(self) -> None:
         """Set the gauges that tell of this moment."""

@@ -89,6 +89,10 @@ class CatalogueMismatchError(IgcfError):
     """A model of another catalogue than the one in service."""
 
 
+class ExperimentConflictError(IgcfError):
+    """An experiment that contradicts the one that runs."""
+
+
 class ModelConflictError(IgcfError):
     """No earlier model, or another one has been announced since."""
 
@@ -121,6 +125,7 @@ STATUS: dict[type[IgcfError], int] = {
     InternalError: 500,
     CatalogueMismatchError: 409,
     ModelConflictError: 409,
+    ExperimentConflictError: 409,
     TimeBudgetError: 422,
     RequestCancelledError: 400,
     OverloadedError: 503,

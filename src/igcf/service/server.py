@@ -28,6 +28,7 @@ from igcf.service.http.application import create_app
 from igcf.service.http.authentication import Keys
 from igcf.service.http.connections import limited_protocol
 from igcf.service.http.logs import configure
+from igcf.service.serving.experiment_changes import start_from_file
 from igcf.service.serving.page import Pictures
 from igcf.service.serving.served_model import CurrentModel, ServedModel
 from igcf.service.settings import ServiceSettings
@@ -55,6 +56,8 @@ class Ready:
     """Folder of the model that is served."""
     is_exposed: bool
     run: Callable[[], int]
+    note: str | None = None
+    """What the operator should know of the experiment."""
 
 
 def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) -> Ready:
@@ -74,6 +77,7 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
     current = _first_model(model, settings, is_override=is_override)
     if settings.rules is not None:
         read_rules(Path(settings.rules)).compiled(current.served.catalogue)
+    told = None if settings.experiment is None else _start_experiment(settings)
     bound = bound_socket(host, settings.port)
     name = f"[{host}]" if ":" in host else host
     return Ready(
@@ -82,6 +86,7 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
         model=current.served.folder,
         is_exposed=host not in LOOPBACK and settings.api_key_file is None,
         run=lambda: run(str(model.resolve()), settings, bound, current),
+        note=told,
     )
 
 
@@ -196,6 +201,14 @@ def _stop_with_parent(metrics: str | None) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="igcf-parent", daemon=True).start()
+
+
+def _start_experiment(settings: ServiceSettings) -> str | None:
+    store = Store(settings.store)
+    try:
+        return start_from_file(store.database, Path(settings.experiment or ""))
+    finally:
+        store.close()
 
 
 def _first_model(model: Path, settings: ServiceSettings, *, is_override: bool) -> CurrentModel:

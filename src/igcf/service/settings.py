@@ -1,13 +1,17 @@
 """Settings of the service: one typed definition, frozen and checked; where their values come from is in `sources`."""
 
 import re
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from igcf.errors import ConfigError
 from igcf.service.models.validation_messages import mistake
+
+if TYPE_CHECKING:
+    from igcf.online import Rules
 
 CEILINGS: dict[str, float] = {"max_nu": 10.0, "max_k": 100, "max_list": 10_000, "max_batch": 1_000, "max_items": 10_000}
 """What the OpenAPI document promises at most; settings may lower it."""
@@ -105,6 +109,8 @@ class ServiceSettings(BaseSettings):
     """Names under which the server may be called; empty: loopback names on loopback, else any."""
     models: str | None = None
     """Folder below which POST /v1/model may load models; unset: the folder that holds the first model."""
+    experiment: str | None = None
+    """TOML file of an experiment to start, unless it has been started before."""
     rules: str | None = None
     """JSON file of rules that every answer keeps to, beside those of its request."""
     no_reaction_after: str | None = None
@@ -152,6 +158,12 @@ class ServiceSettings(BaseSettings):
         if not 0 <= (self.nu or 0.0) <= self.max_nu < float("inf"):
             raise ConfigError(f"nu must lie between 0 and max_nu = {self.max_nu}, got {self.nu}")
         return self
+
+    def read_rules(self) -> "Rules | None":
+        """Read the rules that every answer keeps to."""
+        from igcf.online.rules import read_rules
+
+        return None if self.rules is None else read_rules(Path(self.rules))
 
     @property
     def no_reaction_s(self) -> float | None:

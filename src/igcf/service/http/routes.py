@@ -6,11 +6,13 @@ from fastapi import APIRouter, Body, Query
 from fastapi.responses import Response
 
 from igcf.service.context import ServiceContext
+from igcf.service.experiment_report import report_experiment
 from igcf.service.http.serialising import DirectRoute, EventId, ItemPath, User, as_json, json_response, problems
 from igcf.service.lanes import in_lane
-from igcf.service.models import item_responses, requests, responses
+from igcf.service.models import experiments, item_responses, requests, responses
 from igcf.service.serving import catalogue, reacting, reading
 from igcf.service.serving.catalogue import model_info
+from igcf.service.serving.experiment_changes import change_experiment, experiment_states
 from igcf.service.serving.model_swap import load_and_announce, roll_back
 from igcf.service.serving.recommending import recommend_quickly, recommend_to_many
 
@@ -21,7 +23,7 @@ CHANGES = {name: schema for name, schema in requests.ITEM["properties"].items() 
 def user_routes(context: ServiceContext) -> APIRouter:
     """Build the routes of users: recommendations, feedback and what is known about them."""
     router = APIRouter(prefix="/v1", tags=["users"], route_class=DirectRoute)
-    store, users, current_model = context.store, context.users, context.current_model
+    store, users = context.store, context.users
 
     @router.post("/users/{user}/recommendations", responses=problems(404, 409))
     @as_json
@@ -63,7 +65,7 @@ def user_routes(context: ServiceContext) -> APIRouter:
         limit: Annotated[int, Query(ge=0, le=10_000, description="How many of the latest reactions.")] = reading.LISTED,
     ) -> responses.UserState:
         """Return the history and the belief of a user."""
-        return reading.user_state(store, current_model.served, user, with_cov=cov, limit=limit)
+        return reading.user_state(store, context.place(user).served, user, with_cov=cov, limit=limit)
 
     @router.put("/users/{user}/attributes", responses=problems())
     @as_json
@@ -87,7 +89,7 @@ def user_routes(context: ServiceContext) -> APIRouter:
         ] = reading.LISTED,
     ) -> responses.ExplanationResponse:
         """Explain the expected reward of an item: the population's part, plus that of each past reaction."""
-        return reading.explanation(users, current_model.served, user, item, limit=limit)
+        return reading.explanation(users, context.place(user).served, user, item, limit=limit)
 
     return router
 
@@ -129,6 +131,27 @@ def admin_routes(context: ServiceContext) -> APIRouter:
     def post_model(ask: requests.ModelRequest) -> responses.ModelLoaded:
         """Serve another model, here and on all servers of this store; users keep their history."""
         return load_and_announce(context, ask.folder, force=ask.force)
+
+    @router.get("/experiments", responses=problems())
+    @as_json
+    def get_experiments() -> experiments.ExperimentList:
+        """List the experiments of this store, the latest first."""
+        return experiments.ExperimentList(experiments=experiment_states(context.store.database))
+
+    @router.post("/experiments", responses=problems(404, 409))
+    @as_json
+    def post_experiments(ask: experiments.ExperimentRequest) -> experiments.ExperimentList:
+        """Start an experiment on all servers, change its shares, stop it, or promote an arm and stop it."""
+        return change_experiment(context, ask)
+
+    @router.get("/experiments/{name}", responses=problems(404))
+    @as_json
+    def get_experiment_report(
+        name: requests.PathId,
+        value: Annotated[tuple[str, ...], Query(max_length=8, description="Numbers of the items to compare.")] = (),
+    ) -> experiments.ExperimentReport:
+        """Report on an experiment, by user; its intervals are valid however often one looks."""
+        return report_experiment(context.store, name, value)
 
     @router.post("/model/rollback", responses=problems(409))
     @as_json

@@ -88,6 +88,8 @@ class RecommendationResponse(BaseModel):
         description="The items that would come next; neither logged nor counted as shown."
     )
     ignored: list[str] = Field(default_factory=list, description="Attribute values unknown to the model.")
+    experiment: str | None = Field(default=None, description="The experiment that runs, if any.")
+    arm: str | None = Field(default=None, description="The arm of the user in it.")
 
 
 class FeedbackReceipt(BaseModel):

@@ -57,7 +57,7 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
         satisfied=served.satisfied,
         kinds=served.model.kinds,
         objective=served.model.objective,
-        policy=resolve_policy(settings, served.policy, None, None)[0],
+        policy=resolve_policy(settings, served.policy, settings.explore, None, None)[0],
         policies=[_described(kind) for kind in POLICIES.values()],
         forgetting=settings.forgetting,
         limits={name: getattr(settings, name) for name in LIMITS},

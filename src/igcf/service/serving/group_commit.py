@@ -34,7 +34,7 @@ Joining = Callable[[], list[Reaction]]
 
 
 class StoreAll(Protocol):
-    """Stores reactions of one model durably, with those that join them, and reports what became of each.
+    """Stores reactions durably, with those that join them, and reports what became of each.
 
     None, without `waits`, stands for those that have to wait for another server.
     """
@@ -115,8 +115,6 @@ class GroupCommit:
         joined: list[Place] = []
         with self._changed:
             while self._line and len(places) + len(joined) < MOST:
-                if self._line[0].reaction.served is not places[0].reaction.served:
-                    break
                 joined.append(self._line.popleft())
         places += joined
         return [place.reaction for place in joined]

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from igcf.item import Item
@@ -20,21 +20,21 @@ class LiveItems:
     the order of their ids, so that all servers have the same model.
     """
 
-    def __init__(self, store: ItemStore, current: CurrentModel, when_replaced: Callable[[ServedModel], None]) -> None:
+    def __init__(self, store: ItemStore, current: CurrentModel, when_replaced: Callable[..., None]) -> None:
         """Look for the first time.
 
         Args:
             store: where items are changed.
             current: the model in service.
-            when_replaced: told of a model that new items have joined.
+            when_replaced: told of all models in service when new items have joined one of them.
         """
         self.store = store
         self._current = current
         self._when_replaced = when_replaced
         self._lock = threading.Lock()
         self._stored: dict[str, StoredItem] = {}
-        self._joined: dict[str, Item] = {}
-        """The items that joined the model, by what their vectors were made of."""
+        self._joined: dict[CurrentModel, dict[str, Item]] = {current: {}}
+        """The items that joined each model in service, by what their vectors were made of."""
         self._looked = float("-inf")
         self.revision = 0
         """Revision of the catalogue that is in force here."""
@@ -60,11 +60,20 @@ class LiveItems:
     def install(self, served: ServedModel, replace_current: Callable[[ServedModel], None]) -> None:
         """Lay all changes over another model, then put it into service; no change falls in between."""
         with self._lock:
-            joined = self._to_join(served)
-            extended = served.with_items(list(joined.values()))
-            _lay_over(extended, self._stored.values())
-            self._joined = joined
-            replace_current(extended)
+            replace_current(self._extended(self._current, served))
+            self._when_replaced(*(each.served for each in self._joined))
+
+    def attach(self, current: CurrentModel) -> None:
+        """Lay all changes, now and later, over one more model."""
+        with self._lock:
+            current.served = self._extended(current, current.served)
+
+    def keep_only(self, currents: Sequence[CurrentModel]) -> None:
+        """Leave alone the models that are no longer among those attached; the one in service stays."""
+        with self._lock:
+            kept = {self._current, *currents}
+            self._joined = {each: joined for each, joined in self._joined.items() if each in kept}
+            self._when_replaced(*(each.served for each in self._joined))
 
     def is_known(self, item_id: str) -> bool:
         """Whether the model in service has an item."""
@@ -84,19 +93,22 @@ class LiveItems:
         return [item.described() for item in unknown]
 
     def _bring_into_force(self, fresh: list[StoredItem]) -> None:
-        served = self._current.served
         self._stored |= {item.item_id: item for item in fresh}
-        joined = self._joined
-        if not all(self.is_trained(item.item_id) for item in fresh):
-            joined = self._to_join(served)
-        if joined == self._joined:
-            _lay_over(served, fresh)
-            return
-        extended = served.with_items(list(joined.values()))
+        for current, joined in list(self._joined.items()):
+            trained = current.served.trained.model
+            is_same = all(trained.known_row(item.item_id) is not None for item in fresh)
+            if is_same or self._to_join(current.served) == joined:
+                _lay_over(current.served, fresh)
+            else:
+                current.served = self._extended(current, current.served)
+                self._when_replaced(*(each.served for each in self._joined))
+
+    def _extended(self, current: CurrentModel, served: ServedModel) -> ServedModel:
+        """Return a model with all changes, to be put into service as `current`."""
+        self._joined[current] = self._to_join(served)
+        extended = served.with_items(list(self._joined[current].values()))
         _lay_over(extended, self._stored.values())
-        self._joined = joined
-        self._current.served = extended
-        self._when_replaced(extended)
+        return extended
 
     def _to_join(self, served: ServedModel) -> dict[str, Item]:
         """Find the items that the model was not trained with, without what may change from hour to hour."""

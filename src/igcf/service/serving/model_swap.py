@@ -61,6 +61,8 @@ def background(context: ServiceContext, quick: Mapping[str, Callable[[], object]
     """Start the threads of a service; `quick` are further things to do that never wait for store or learning."""
     turns = 0
     _note_first(context)
+    with suppress(IgcfError):  # told by the readiness, and tried again in every turn
+        context.experiments.follow()
 
     def look_ready() -> None:
         nonlocal turns
@@ -70,6 +72,7 @@ def background(context: ServiceContext, quick: Mapping[str, Callable[[], object]
 
     def learn() -> None:
         context.items_from_log.look(context.current_model.served)
+        context.experiments.learn()
 
     return [
         Repeated("igcf-keys", {**quick, "cannot share metrics with the other workers": context.metrics.share}),
@@ -77,6 +80,7 @@ def background(context: ServiceContext, quick: Mapping[str, Callable[[], object]
             "igcf-follow",
             {
                 "cannot follow to the announced model": lambda: follow(context),
+                "cannot follow the experiment": context.experiments.follow,
                 "cannot look for deleted users": lambda: context.users.forget_hashed(context.audit.follow()),
                 "cannot look for changed items": context.items.look,
                 "cannot count what was ignored": lambda: learn_ignored(context),
@@ -91,15 +95,16 @@ def background(context: ServiceContext, quick: Mapping[str, Callable[[], object]
 def learn_ignored(context: ServiceContext) -> None:
     """Count what was shown and drew nothing in time, for all servers of the store."""
     for user_id, appended in count_ignored(context.store.database, time.time()).items():
-        context.users.publish(context.current_model.served, user_id, appended)
+        context.users.publish(context.place(user_id).served, user_id, appended)
         context.metrics.feedback.labels("none").inc(len(appended.fresh))
 
 
 def readiness(context: ServiceContext) -> list[str]:
     """Find what keeps this process from answering well; empty when nothing does."""
-    problems = [] if context.current_model.problem is None else [context.current_model.problem]
-    if found := _store_problem(context.store):
-        problems.append(found)
+    found = (context.current_model.problem, context.experiments.problem)
+    problems = [problem for problem in found if problem is not None]
+    if unreachable := _store_problem(context.store):
+        problems.append(unreachable)
     if len(context.current_model.served.model.added) and not context.items_from_log.has_read:
         problems.append("the reactions to new items are not read yet")
     if context.audit.waiting >= context.settings.audit_queue:
@@ -127,7 +132,7 @@ LEAST_OVERLAP = 0.5
 def load_and_announce(context: ServiceContext, folder: str, *, force: bool = False) -> ModelLoaded:
     """Serve the model in `folder` from now on, here and on all servers; a bad one is refused and the old one stays."""
     with context.current_model.lock:  # one at a time; answers go on meanwhile
-        served = ServedModel.from_folder(_allowed(context.settings, folder), context.settings)
+        served = ServedModel.from_folder(allowed_folder(context.settings, folder), context.settings)
         if not force:
             refuse_other_catalogue(context.current_model.served.trained.model, served.model)
         _note_first(context)
@@ -208,11 +213,10 @@ def follow(context: ServiceContext) -> bool:
 
 def _replace(context: ServiceContext, served: ServedModel, generation: int) -> None:
     context.items.install(served, lambda extended: context.current_model.replace(extended, generation))
-    context.users.keep_only(context.current_model.served)
     log.info("model in service", extra={"model": served.model_id, "generation": generation})
 
 
-def _allowed(settings: ServiceSettings, folder: str) -> Path:
+def allowed_folder(settings: ServiceSettings, folder: str) -> Path:
     """Resolve a folder against the one below which models may be loaded."""
     if "\x00" in folder:
         raise ModelError("a folder name cannot contain a NUL character")

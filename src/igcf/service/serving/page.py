@@ -48,8 +48,9 @@ def choices(
     values: Sequence[float | None],
 ) -> Choices:
     """Answer `GET /page/users/{user}/choices`; nothing is learned, logged or counted as shown."""
-    served = context.current_model.served
-    used, chooser = resolve_policy(context.settings, served.policy, policy, nu)
+    place = context.place(user_id)
+    served = place.served
+    used, chooser = resolve_policy(context.settings, place.policy, place.explore, policy, nu)
     outcomes: list[Outcome] = []
     with context.users.open(served, user_id) as user:
         revision, aside = user.revision, user.aside

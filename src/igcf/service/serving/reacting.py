@@ -32,13 +32,13 @@ SKIP, SHOWN = "skip", "shown"
 
 def react(context: ServiceContext, user_id: str, reaction: Feedback) -> FeedbackReceipt:
     """Store one reaction and learn from it; it is durable when this returns."""
-    served = context.current_model.served
+    served = context.place(user_id).served
     return _told(store_reactions(context, served, user_id, [checked_event(served, reaction)])[0])
 
 
 async def react_together(context: ServiceContext, user_id: str, reaction: Feedback) -> FeedbackReceipt:
     """Do what `react` does, in one transaction with the reactions of others that come at the same time."""
-    served = context.current_model.served
+    served = context.place(user_id).served
     event = checked_event(served, reaction)
     return _told(await context.reactions.store(Reaction(served, user_id, event), partial(store_together, context)))
 
@@ -67,7 +67,7 @@ def add_history(context: ServiceContext, user_id: str, history: History) -> Hist
     if len(history.reactions) > context.settings.max_list:
         most = context.settings.max_list
         raise ConfigError(f"the history has {len(history.reactions)} reactions; this server allows {most} at a time")
-    served = context.current_model.served
+    served = context.place(user_id).served
     events = [logged_event(served, user_id, reaction) for reaction in history.reactions]
     appended = context.store.append(user_id, events, served.model_id)
     context.metrics.feedback.labels("logged").inc(len(appended.fresh))
@@ -93,13 +93,13 @@ def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | Reques
     """Store reactions of many users in one transaction; an error takes the place of a receipt."""
     if len(entries) > context.settings.max_batch:
         raise ConfigError(f"the batch has {len(entries)} reactions; this server allows {context.settings.max_batch}")
-    served = context.current_model.served
     checked: list[Reaction] = []
     refused: dict[int, IgcfError] = {}
     for place, entry in enumerate(entries):
         try:
             if isinstance(entry, RequestError):
                 raise entry
+            served = context.place(entry.user).served
             checked.append(Reaction(served, entry.user, checked_event(served, entry)))
         except IgcfError as error:
             refused[place] = error
@@ -137,9 +137,20 @@ def checked_event(served: ServedModel, reaction: Feedback) -> NewEvent:
         if reaction.value is not None:
             raise FeedbackError(f"kind {reaction.kind!r} has no value, got {reaction.value!r}; leave the value out")
         evidence: EvidenceKind = "skip" if reaction.kind == SKIP else "shown"
-        return NewEvent(event_id, reaction.item, None, context, evidence=evidence, time=reaction.time, details=details)
+        return NewEvent(
+            event_id, reaction.item, None, context, evidence, time=reaction.time, model=served.model_id, details=details
+        )
     value = reaction_value(served, reaction)
-    return NewEvent(event_id, reaction.item, value, context, kind=reaction.kind, time=reaction.time, details=details)
+    return NewEvent(
+        event_id,
+        reaction.item,
+        value,
+        context,
+        kind=reaction.kind,
+        time=reaction.time,
+        model=served.model_id,
+        details=details,
+    )
 
 
 def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> float:
@@ -163,14 +174,15 @@ def store_reactions(
 def store_together(
     context: ServiceContext, reactions: Sequence[Reaction], *, waits: bool = True, joining: Joining | None = None
 ) -> list[Outcome | None]:
-    """Store checked reactions of one model in one transaction, with those that join them; what became of each.
+    """Store checked reactions in one transaction, with those that join them; what became of each.
 
     The log is all that is written. Sessions in memory hear of what is committed, and learn it when they are asked.
     Without `waits`, None stands for reactions of users whom another server is changing at that moment.
     """
     if not reactions:
         return []
-    served, n = reactions[0].served, 0  # reactions so far
+    n = 0  # reactions so far
+    served: dict[str, ServedModel] = {}
     places: defaultdict[str, list[int]] = defaultdict(list)
     additions: dict[str, list[NewEvent]] = {}
 
@@ -178,29 +190,29 @@ def store_together(
         nonlocal n
         for reaction in more:
             places[reaction.user_id].append(n)
+            served[reaction.user_id] = reaction.served
             additions.setdefault(reaction.user_id, []).append(reaction.event)
             n += 1
 
     add(reactions)
     begun = None if joining is None else lambda: add(joining())
-    found = context.store.append_all(additions, served.model_id, waits=waits, begun=begun)
+    found = context.store.append_all(additions, reactions[0].served.model_id, waits=waits, begun=begun)
     outcomes: list[Outcome | None] = [None] * n
     for user_id, each in found.items():
         if isinstance(each, Appended):
-            context.users.publish(served, user_id, each)
+            context.users.publish(served[user_id], user_id, each)
+            _count(context, served[user_id], each)
         mine = places[user_id]
         receipts: Sequence[Outcome] = each.receipts if isinstance(each, Appended) else [each] * len(mine)
         for place, receipt in zip(mine, receipts, strict=True):
             outcomes[place] = receipt
-    _count(context, served, [each for each in found.values() if isinstance(each, Appended)])
     return outcomes
 
 
-def _count(context: ServiceContext, served: ServedModel, appended: Sequence[Appended]) -> None:
-    for kind, count in Counter(_metric_kind(served, event) for each in appended for event in each.fresh).items():
+def _count(context: ServiceContext, served: ServedModel, appended: Appended) -> None:
+    for kind, count in Counter(_metric_kind(served, event) for event in appended.fresh).items():
         context.metrics.feedback.labels(kind).inc(count)
-    known = sum(len(each.receipts) - len(each.fresh) for each in appended)
-    if known:
+    if known := len(appended.receipts) - len(appended.fresh):
         context.metrics.duplicates.inc(known)
 
 
@@ -214,7 +226,7 @@ def _metric_kind(served: ServedModel, event: Event) -> str:
 
 def set_attributes(context: ServiceContext, user_id: str, attributes: dict[str, Any]) -> AttributesReceipt:
     """Replace what is known of a user beside reactions; the same again changes nothing."""
-    served = context.current_model.served
+    served = context.place(user_id).served
     encoded = encode_attributes(served.model, attributes)
     known = {name: value for name, value in attributes.items() if value is not None}
     stored = attributes_in(in_force(context.store.events(user_id)))
@@ -229,7 +241,7 @@ def set_attributes(context: ServiceContext, user_id: str, attributes: dict[str, 
 
 def retract(context: ServiceContext, user_id: str, event_id: str) -> int:
     """Take one reaction back, once however often it is asked for; the log keeps both rows, the belief what is left."""
-    revision = context.store.retract(user_id, event_id, context.current_model.served.model_id)
+    revision = context.store.retract(user_id, event_id, context.place(user_id).served.model_id)
     if revision is None:
         raise UnknownEventError(f"event {event_id!r} is not among this user's reactions")
     return revision
@@ -250,6 +262,6 @@ def merge(context: ServiceContext, user_id: str, visitor: str) -> MergeReceipt:
     if visitor == user_id:
         raise ConfigError(f"user {user_id!r} cannot be merged into itself; name the visitor in 'from'")
     context.audit.flush()
-    merged = context.store.merge(visitor, user_id, context.current_model.served.model_id)
+    merged = context.store.merge(visitor, user_id, context.place(user_id).served.model_id)
     context.users.forget(visitor)
     return merged

@@ -45,7 +45,9 @@ def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchRespon
     if context.items.is_stale:
         context.items.look()
     served = context.current_model.served
-    resolve_policy(context.settings, served.policy, own.policy, own.nu)  # refuses a bad policy once for all users
+    resolve_policy(
+        context.settings, served.policy, context.settings.explore, own.policy, own.nu
+    )  # refuses a bad policy once for all users
     rules = answer_rules(context.rules, own)
     if rules is not None:
         rules.compiled(served.catalogue)
@@ -100,14 +102,15 @@ async def recommend_quickly(
         version, behind = await context.versions.version(user_id), 0
     else:
         version, behind = context.store.version(user_id), QUICK_CATCH_UP
-    name = ask.policy or context.current_model.served.policy.name
+    place = context.place(user_id)
+    name = ask.policy or place.policy.name
     is_plain = (
         ask.rules is None
         and not ask.attributes
         and ask.k + ask.reserve <= QUICK_K
         and policy_class(name).propensity == "exact"
     )
-    if is_plain and context.users.is_warm(context.current_model.served, user_id, version, behind=behind):
+    if is_plain and context.users.is_warm(place.served, user_id, version, behind=behind):
         return recommend(context, user_id, ask, version)
     return await in_lane(partial(recommend, context, user_id, ask, version))
 
@@ -122,16 +125,17 @@ def recommend(
     where it was just asked.
     """
     check_limits(context.settings, ask)
-    served = context.current_model.served  # once: the whole answer comes from this model
-    used, policy = resolve_policy(context.settings, served.policy, ask.policy, ask.nu)
-    k, rules = ask.k, answer_rules(context.rules, ask)
+    place = context.place(user_id)  # once: the whole answer comes from this model
+    served = place.served
+    used, policy = resolve_policy(context.settings, place.policy, place.explore, ask.policy, ask.nu)
+    k, rules = ask.k, answer_rules(place.rules, ask)
     with context.users.open(served, user_id, version) as user:
         session = user.session
         if ask.attributes:
             session = session.with_attributes({**session.attributes, **ask.attributes})
         exclude = excluded(user, ask, rules)
         wanted = partial(session.recommend, exclude=exclude, candidates=ask.candidates, policy=policy, rules=rules)
-        wanted = partial(wanted, explore=context.settings.explore)
+        wanted = partial(wanted, explore=place.explore)
         wanted = partial(wanted, context=ask.context) if ask.context else wanted
         k = most_left(wanted, k) if ask.fewer else k
         left = int(np.count_nonzero(session.available(k, exclude, ask.candidates, rules))) if k and ask.reserve else k
@@ -152,6 +156,8 @@ def recommend(
         items=_items(served, picks, k, otherwise),
         reserve=_items(served, next_picks, k, otherwise),
     )
+    if place.arm is not None:
+        answer.experiment, answer.arm = place.experiment, place.arm
     if session.ignored:
         answer.ignored = list(session.ignored)
     context.audit.add(_logged(answer, context.settings.no_reaction_s, is_shaped=_is_shaped(ask)))
@@ -225,13 +231,21 @@ def check_limits(settings: ServiceSettings, ask: RecommendationRequest) -> None:
 
 
 def resolve_policy(
-    settings: ServiceSettings, own: PolicyChoice, policy: PolicyName | None, nu: float | None
+    settings: ServiceSettings, own: PolicyChoice, explore: float, policy: PolicyName | None, nu: float | None
 ) -> tuple[PolicyUsed, Policy]:
-    """Find the policy of a request, or the server's own: its description and the policy itself."""
+    """Find the policy of a request, or the one of the user's place: its description and the policy itself.
+
+    Args:
+        settings: the limits of the server.
+        own: the policy where the request names none.
+        explore: share of the slots that are drawn.
+        policy: the name that the request gives.
+        nu: the exploration that the request asks for.
+    """
     name = policy or own.name
     if nu is not None and not 0 <= nu <= settings.max_nu:
         raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")
-    return _policy(name, nu, own.nu, settings.explore or None)
+    return _policy(name, nu, own.nu, explore or None)
 
 
 @lru_cache(maxsize=100)
@@ -293,6 +307,8 @@ def _logged(answer: RecommendationResponse, no_reaction_s: float | None, *, is_s
         propensity=answer.propensity,
         items=[{name: getattr(item, name) for name in LOGGED} for item in answer.items],
         time=now,
+        experiment=answer.experiment,
+        arm=answer.arm,
         due=None if no_reaction_s is None else now + no_reaction_s,
     )
 

@@ -88,7 +88,8 @@ class UsersInMemory:
         self._count = count
         self._users: OrderedDict[tuple[str, str], HotUser] = OrderedDict()
         self._lock = threading.Lock()
-        self._nobody: tuple[str, HotUser] = "", HotUser()
+        self._nobody: dict[str, HotUser] = {}
+        """By model, the session of all who have not reacted yet."""
 
     def __len__(self) -> int:
         return len(self._users)
@@ -144,18 +145,20 @@ class UsersInMemory:
                 if user_hash(user_id) in hashes:
                     self.forget(user_id)
 
-    def keep_only(self, served: ServedModel) -> None:
+    def keep_only(self, *served: ServedModel) -> None:
         """Drop the sessions of all other models."""
+        keys = {each.key for each in served}
         with self._lock:
-            for key in [key for key in self._users if key[0] != served.key]:
+            for key in [key for key in self._users if key[0] not in keys]:
                 del self._users[key]
+            self._nobody = {key: hot for key, hot in self._nobody.items() if key in keys}
 
     def _newcomer(self, served: ServedModel) -> HotUser:
-        key, newcomer = self._nobody
-        if key != served.key:
-            newcomer = HotUser(session=served.recommender.session(rng=np.random.default_rng()))
-            self._nobody = served.key, newcomer
-        return newcomer
+        found = self._nobody.get(served.key)
+        if found is None:
+            found = HotUser(session=served.recommender.session(rng=np.random.default_rng()))
+            self._nobody[served.key] = found
+        return found
 
     def _put_aside(self, hot: HotUser) -> tuple[str, ...]:
         """Select the skipped items that stay aside; revisions never go back, so only they make one be dropped.

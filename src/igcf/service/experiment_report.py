@@ -1,0 +1,175 @@
+"""What an experiment has shown: one number per user and metric, compared so that looking often does no harm."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sa
+
+from igcf.errors import ConfigError
+from igcf.experiments.assignment import Layout, point, unmoved
+from igcf.experiments.differences import ALPHA, MISMATCH, compare, mismatch_evidence
+from igcf.model.files import load_model
+from igcf.service.errors import ExperimentConflictError
+from igcf.service.models.experiments import ExperimentReport, ReportedArm, ReportedMetric
+from igcf.service.serving.experiment_changes import experiment_state
+from igcf.service.store.database import rows_of
+from igcf.service.store.experiments import experiment_rows
+from igcf.service.store.items import ItemStore
+from igcf.service.store.records import rows_in_force
+from igcf.service.store.store import Store
+from igcf.service.store.tables import feedback, recommendations
+
+EARLIER_S = 0.001
+"""A reaction is stored in whole milliseconds, an answer is not."""
+
+
+@dataclass
+class _User:
+    """What was counted of one user."""
+
+    arm: str
+    answers: int = 0
+    shown: dict[str, float] = field(default_factory=dict)
+    """By item, when it was shown first."""
+    values: dict[str, float] = field(default_factory=dict)
+    """By item, the reaction to it since."""
+
+
+def report_experiment(store: Store, name: str | None = None, columns: Sequence[str] = ()) -> ExperimentReport:
+    """Report on an experiment of a store.
+
+    Users count who have been in one arm all along, from their first answer in the experiment on. A reaction counts
+    where its item was shown to the user in the experiment before.
+
+    Args:
+        store: where the answers and the reactions are.
+        name: the experiment; None: the latest.
+        columns: numbers of the items, each a further metric: its sum over the items that succeeded. `value` is the
+            value of the reaction, of any item.
+    """
+    rows = experiment_rows(store.database)
+    own = [row for row in rows if name is None or row.name == name]
+    if not own:
+        raise ExperimentConflictError(
+            "there has been no experiment" if name is None else f"there is no experiment {name!r}"
+        )
+    own = [row for row in own if row.name == own[0].name]
+    definition = json.loads(own[0].definition)
+    layouts = [Layout(tuple((length, arm) for length, arm in json.loads(row.layout))) for row in reversed(own)]
+    weights = {column: _numbers(store, definition, column) for column in columns}
+    users, left_out = _users(store, own[0].name, layouts)
+    _add_reactions(store, users)
+    arms: list[str] = list(definition["arms"])
+    by_arm = {arm: [user for user in users.values() if user.arm == arm] for arm in arms}
+    kept = unmoved(layouts)
+    shares = [kept.get(arm, 0) / max(sum(kept.values()), 1) for arm in arms]
+    evidence = mismatch_evidence([len(by_arm[arm]) for arm in arms], shares)
+    metrics: dict[str, Callable[[_User], float]] = {
+        "successes per answer": lambda user: _successes(user, definition["satisfied"]) / user.answers,
+        "reactions per user": lambda user: float(len(user.values)),
+        "chance of a reaction": lambda user: float(bool(user.values)),
+        **{f"{column} per user": _Summed(numbers, definition["satisfied"]) for column, numbers in weights.items()},
+    }
+    found = []
+    for metric, measure in metrics.items():
+        numbers = {arm: np.array([measure(user) for user in by_arm[arm]], dtype=np.float64) for arm in arms}
+        for arm in arms[1:]:
+            alpha = ALPHA / (len(arms) - 1)
+            each = compare(numbers[arm], numbers[arms[0]], planned_users=definition["users"], alpha=alpha)
+            ends = each.low, each.high
+            low, high = (end if isfinite(end) else None for end in ends)
+            found.append(
+                ReportedMetric(
+                    metric=metric,
+                    arm=arm,
+                    mean=each.mean,
+                    control=each.control,
+                    difference=each.difference,
+                    low=low,
+                    high=high,
+                    verdict=each.verdict,
+                )
+            )
+    return ExperimentReport(
+        name=own[0].name,
+        state=experiment_state(own[0], own[-1]).state,
+        control=arms[0],
+        arms=[
+            ReportedArm(arm=arm, users=len(mine), answers=sum(user.answers for user in mine), share=share)
+            for (arm, mine), share in zip(by_arm.items(), shares, strict=True)
+        ],
+        metrics=found,
+        assignment=min(evidence, 1e300),
+        is_assignment_sound=evidence < 1 / MISMATCH,
+        left_out=left_out,
+    )
+
+
+@dataclass(frozen=True)
+class _Summed:
+    """Sum a number of the items over the successes; None: the values of all reactions."""
+
+    numbers: Mapping[str, float] | None
+    satisfied: float
+
+    def __call__(self, user: _User) -> float:
+        if self.numbers is None:
+            return sum(user.values.values())
+        hits = (item for item, value in user.values.items() if value >= self.satisfied)
+        return sum(self.numbers.get(item, 0.0) for item in hits)
+
+
+def _successes(user: _User, satisfied: float) -> int:
+    return sum(value >= satisfied for value in user.values.values())
+
+
+def _users(store: Store, name: str, layouts: Sequence[Layout]) -> tuple[dict[str, _User], int]:
+    """Read the answers of an experiment by user; return those who were in one arm all along, and how many were not."""
+    table = recommendations.c
+    query = sa.select(table.user_id, table.arm, table["items"], table.time).where(table.experiment == name)
+    users: dict[str, _User] = {}
+    left_out: set[str] = set()
+    with store.database.snapshot() as connection:
+        for user_id, arm, items, when in rows_of(connection, query):
+            user = users.get(user_id)
+            if user is None:
+                place = point(name, user_id)
+                users[user_id] = user = _User(arm)
+                if any(layout.arm(place) != arm for layout in layouts):
+                    left_out.add(user_id)
+            if user.arm != arm:
+                left_out.add(user_id)
+            user.answers += 1
+            for item in json.loads(items):
+                user.shown[item["item"]] = min(when, user.shown.get(item["item"], when))
+    return {user_id: user for user_id, user in users.items() if user_id not in left_out}, len(left_out)
+
+
+def _add_reactions(store: Store, users: Mapping[str, _User]) -> None:
+    log = rows_in_force(feedback.c.evidence == "shown").c
+    query = sa.select(log.user_id, log.item_id, log.value, log.arrived).where(log.value.is_not(None))
+    with store.database.snapshot() as connection:
+        for user_id, item_id, value, arrived in rows_of(connection, query):
+            user = users.get(user_id)
+            if user is not None and arrived > user.shown.get(item_id, float("inf")) - EARLIER_S:
+                user.values[item_id] = value
+
+
+def _numbers(store: Store, definition: Mapping[str, dict[str, dict[str, str]]], column: str) -> dict[str, float] | None:
+    """Find a number of all items; None for the value of a reaction."""
+    if column == "value":
+        return None
+    found: dict[str, float] = {}
+    for arm in definition["arms"].values():
+        catalogue = load_model(Path(arm["model"])).catalogue
+        items = (catalogue.item(row) for row in range(len(catalogue)))
+        found |= {item.id: item.numbers[column] for item in items if column in item.numbers}
+    changed = (item.described() for item in ItemStore(store.database).changes())
+    found |= {item.id: item.numbers[column] for item in changed if column in item.numbers}
+    if not found:
+        raise ConfigError(f"no item has the number {column!r}; name one of the items' numbers, or 'value'")
+    return found

@@ -1,0 +1,143 @@
+"""The experiment that runs: who is in which arm, and what that arm is served."""
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from igcf.errors import ModelError
+from igcf.experiments.assignment import Layout, point
+from igcf.model.usage import PolicyChoice
+from igcf.online import Rules
+from igcf.service.serving.items_from_log import ItemsFromLog
+from igcf.service.serving.live_items import LiveItems
+from igcf.service.serving.served_model import CurrentModel, ServedModel
+from igcf.service.serving.users import UsersInMemory
+from igcf.service.settings import ServiceSettings
+from igcf.service.store.experiments import ExperimentRow, experiment_rows
+from igcf.service.store.store import Store
+
+
+class Place(NamedTuple):
+    """What one user is served: all of an answer comes from it."""
+
+    served: ServedModel
+    policy: PolicyChoice
+    explore: float
+    rules: Rules | None
+    experiment: str | None = None
+    arm: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Arm:
+    """An arm in memory; arms of the same model share it."""
+
+    current: CurrentModel
+    items_from_log: ItemsFromLog
+    policy: PolicyChoice
+    explore: float
+    rules: Rules | None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment as this server follows it."""
+
+    number: int
+    name: str
+    start: float
+    end: float
+    layout: Layout
+    arms: Mapping[str, Arm]
+
+
+class Experiments:
+    """Follows what the store says, and finds the arms of users; replaced as a whole, so that an answer sees one."""
+
+    def __init__(self, store: Store, settings: ServiceSettings, items: LiveItems, users: UsersInMemory) -> None:
+        self._store, self._settings, self._items, self._users = store, settings, items, users
+        self.running: Experiment | None = None
+        """The experiment that was started and has not been stopped."""
+        self._lock = threading.Lock()
+        self.problem: str | None = None
+        """Why this server cannot follow the experiment that was started."""
+
+    def place(self, user_id: str) -> Place | None:
+        """Find what a user is served; None where no experiment says so."""
+        running = self.running
+        if running is None or not running.start <= time.time() < running.end:
+            return None
+        name = running.layout.arm(point(running.name, user_id))
+        arm = running.arms[name]
+        return Place(arm.current.served, arm.policy, arm.explore, arm.rules, running.name, name)
+
+    def follow(self) -> None:
+        """Bring this server to the newest decision; what it serves changes at once and as a whole."""
+        with self._lock:
+            self._follow()
+
+    def _follow(self) -> None:
+        newest = next(iter(experiment_rows(self._store.database, 1)), None)
+        if newest is not None and not is_running(newest):
+            newest = None
+        if (newest and newest.number) == (self.running and self.running.number):
+            return
+        try:
+            following = None if newest is None else self._opened(newest)
+        except Exception:
+            self.problem = f"experiment {newest.name!r} cannot be followed here; see the log" if newest else None
+            raise
+        self.running, self.problem = following, None
+        arms = () if following is None else following.arms.values()
+        self._items.keep_only([arm.current for arm in arms])
+
+    def learn(self) -> None:
+        """Bring the new items of the arms' models to what the log says."""
+        for arm in {id(arm.current): arm for arm in self.running.arms.values()}.values() if self.running else ():
+            arm.items_from_log.look(arm.current.served)
+
+    def _opened(self, row: ExperimentRow) -> Experiment:
+        definition = json.loads(row.definition)
+        start, end = window(row)
+        layout = Layout(tuple((length, arm) for length, arm in json.loads(row.layout)))
+        before = self.running
+        if before is not None and before.name == row.name:  # other shares
+            return Experiment(row.number, row.name, start, end, layout, before.arms)
+        opened: dict[str, tuple[CurrentModel, ItemsFromLog]] = {}
+        arms = {}
+        for name, arm in definition["arms"].items():
+            if arm["model"] not in opened:
+                current = CurrentModel(self._loaded(row.name, arm), 0)
+                self._items.attach(current)
+                opened[arm["model"]] = current, ItemsFromLog(self._store)
+            arms[name] = self._arm(arm, *opened[arm["model"]])
+        return Experiment(row.number, row.name, start, end, layout, arms)
+
+    def _loaded(self, name: str, arm: Mapping[str, Any]) -> ServedModel:
+        served = ServedModel.from_folder(Path(arm["model"]), self._settings)
+        if served.model_id != arm["model_id"]:
+            raise ModelError(f"{arm['model']} holds the model {served.model_id}, not {arm['model_id']} as at the start")
+        served.key = f"{served.model_id}@{name}"  # sessions are those of this recommender
+        return served
+
+    def _arm(self, arm: Mapping[str, Any], current: CurrentModel, items_from_log: ItemsFromLog) -> Arm:
+        policy = current.served.policy.changed(arm["policy"], arm["nu"])
+        explore = self._settings.explore if arm["explore"] is None else arm["explore"]
+        rules = self._settings.read_rules() if arm["rules"] is None else Rules.parse(arm["rules"])
+        return Arm(current, items_from_log, policy, explore, rules)
+
+
+def window(row: ExperimentRow) -> tuple[float, float]:
+    """Return from when to when an experiment is to run."""
+    definition = json.loads(row.definition)
+    start, end = definition["start"], definition["end"]
+    return float("-inf") if start is None else start, float("inf") if end is None else end
+
+
+def is_running(row: ExperimentRow) -> bool:
+    """Whether an experiment was started and has not been stopped, nor come to its end."""
+    return bool(row.running) and time.time() < window(row)[1]
