@@ -1,6 +1,6 @@
 // Bodies, queries and answers of the HTTP API, written by `python -m tools.api_types --page` from OpenAPI.
 
-import type { AttributeInfo, ModelInfo, NewItemState, PolicyInfo, PolicyUsed, Problem, RewardInfo, StoredReaction } from "../clients/js/src/api.js";
+import type { AttributeInfo, ExperimentArm, ExperimentState, ModelInfo, NewItemState, PolicyInfo, PolicyUsed, Problem, RewardInfo, StoredReaction } from "../clients/js/src/api.js";
 
 export interface Beliefs {
   user: string;
@@ -97,6 +97,7 @@ export interface StartingItems {
 export interface Stats {
   model: ModelInfo;
   generations: Array<Generation>;
+  experiment: ExperimentState | null;
   catalogue_changes: Array<CatalogueChange>;
   store: StoreHealth;
 }

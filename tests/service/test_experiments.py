@@ -259,7 +259,7 @@ def test_what_cannot_be_changed_is_refused(open_service: OpenService, file: Path
     started(context, file)
     assert client.post("/v1/experiments", json={"action": "shares", "shares": {"new": 1}}).status_code == 422
     assert client.post("/v1/experiments", json={"action": "promote", "arm": "a"}).status_code == 422
-    assert client.get("/v1/experiments/other").status_code == 409
+    assert client.get("/v1/experiments/other").status_code == 404
 
 
 def test_a_server_that_cannot_load_an_arm_is_not_ready_and_says_so(

@@ -89,6 +89,10 @@ class CatalogueMismatchError(IgcfError):
     """A model of another catalogue than the one in service."""
 
 
+class UnknownExperimentError(IgcfError):
+    """An experiment that this store has never had."""
+
+
 class ExperimentConflictError(IgcfError):
     """An experiment that contradicts the one that runs."""
 
@@ -126,6 +130,7 @@ STATUS: dict[type[IgcfError], int] = {
     CatalogueMismatchError: 409,
     ModelConflictError: 409,
     ExperimentConflictError: 409,
+    UnknownExperimentError: 404,
     TimeBudgetError: 422,
     RequestCancelledError: 400,
     OverloadedError: 503,

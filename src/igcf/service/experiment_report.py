@@ -13,7 +13,7 @@ from igcf.errors import ConfigError
 from igcf.experiments.assignment import Layout, point, unmoved
 from igcf.experiments.differences import ALPHA, MISMATCH, compare, mismatch_evidence
 from igcf.model.files import load_model
-from igcf.service.errors import ExperimentConflictError
+from igcf.service.errors import UnknownExperimentError
 from igcf.service.models.experiments import ExperimentReport, ReportedArm, ReportedMetric
 from igcf.service.serving.experiment_changes import experiment_state
 from igcf.service.store.database import rows_of
@@ -54,7 +54,7 @@ def report_experiment(store: Store, name: str | None = None, columns: Sequence[s
     rows = experiment_rows(store.database)
     own = [row for row in rows if name is None or row.name == name]
     if not own:
-        raise ExperimentConflictError(
+        raise UnknownExperimentError(
             "there has been no experiment" if name is None else f"there is no experiment {name!r}"
         )
     own = [row for row in own if row.name == own[0].name]

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from igcf.service.models.experiments import ExperimentState
 from igcf.service.models.item_responses import NewItemState
 from igcf.service.models.responses import ModelInfo, PolicyUsed, ScoredItem
 
@@ -153,5 +154,6 @@ class Stats(BaseModel):
 
     model: ModelInfo
     generations: list[Generation]
+    experiment: ExperimentState | None = Field(description="The one that was started last, unless it has ended.")
     catalogue_changes: list[CatalogueChange]
     store: StoreHealth

@@ -27,6 +27,7 @@ from igcf.service.models.page_responses import (
 )
 from igcf.service.models.requests import PolicyName
 from igcf.service.serving.catalogue import model_info, new_item_state
+from igcf.service.serving.experiment_changes import experiment_states
 from igcf.service.serving.recommending import resolve_policy
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.taste import groups_of
@@ -221,6 +222,7 @@ def statistics(context: ServiceContext) -> Stats:
     threshold = served.model.reward.threshold
     return Stats(
         model=model_info(context.current_model, context.settings),
+        experiment=next((each for each in experiment_states(database)[:1] if each.state != "ended"), None),
         generations=[
             Generation(generation=each.generation, model=each.model, time=each.time)
             for each in announcements(database, LISTED)

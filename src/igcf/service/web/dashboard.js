@@ -86,7 +86,7 @@ function draw(stats) {
     ["Hits", (each) => `${count(each.hits)} of ${count(each.reactions)}`, "number"],
     ["Since", (each) => ago(each.time), "number"],
   ], stats.catalogue_changes));
-  for (const [id, rows] of /** @type {[string, unknown[]][]} */ ([["changes", stats.catalogue_changes], ["generations", stats.generations]])) {
+  for (const [id, rows] of /** @type {[string, unknown[]][]} */ ([["changes", stats.catalogue_changes], ["generations", stats.generations], ["experiment", stats.experiment?.arms ?? []]])) {
     /** @type {HTMLElement} */ (byId(id).closest(".panel")).hidden = !rows.length;
   }
   byId("generations").replaceChildren(table("Models that were announced", [
@@ -94,6 +94,14 @@ function draw(stats) {
     ["Generation", (each) => count(each.generation), "number"],
     ["Since", (each) => ago(each.time), "number"],
   ], stats.generations));
+
+  const { experiment } = stats;
+  byId("experiment-name").textContent = !experiment ? "" : experiment.state === "planned" ? `${experiment.name}, planned` : `${experiment.name}, started ${ago(experiment.started)}`;
+  byId("experiment").replaceChildren(table("Arms", [
+    ["Arm", (each) => each.arm],
+    ["Share", (each) => `${(100 * each.share).toFixed(1)} %`, "number"],
+    ["Model", (each) => each.model],
+  ], experiment?.arms ?? []));
 
   byId("store").replaceChildren(facts([
     ["Kind", store.kind], ["Schema", String(store.schema)], ["Size", size(store.bytes)],
