@@ -1,22 +1,29 @@
 """Two servers on one store against a simple model in memory: any sequence of calls leaves all with the same beliefs."""
 
+import json
 import shutil
 import tempfile
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import sqlalchemy as sa
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from igcf.experiments.assignment import Layout, point
 from igcf.online import Recommender, Session
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.serving.model_swap import follow
+from igcf.service.serving.model_swap import follow, learn_ignored
 from igcf.service.settings import ServiceSettings
+from igcf.service.store.tables import recommendations
 from tests.service.conftest import small_model
 from tests.toys import attributed, contextual
 
@@ -29,6 +36,7 @@ MODELS = {
 ATTRIBUTES: list[dict[str, Any]] = [{}, {"gender": "f"}, {"country": ["de", "fr"], "income": 10}, {"gender": "x"}]
 CONTEXTS: list[dict[str, Any] | None] = [None, {"device": "phone"}, {"device": "desk", "time": "2026-11-15T10:00:00Z"}]
 SERVERS = st.integers(0, 1)
+SHARES = st.sampled_from([0.0, 0.3, 0.5, 1.0])
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,7 @@ class Reaction:
     context: dict[str, Any] | None = None
     time: int = 0
     """Its place among all reactions of all users."""
+    arrived: float = 0.0
 
     def says_the_same_as(self, other: "Reaction") -> bool:
         return (self.item, self.value, self.evidence) == (other.item, other.value, other.evidence)
@@ -56,6 +65,9 @@ class Service(RuleBasedStateMachine):
         for name in MODELS:
             MODELS[name].save(self.folder / name)
         self.served, self.clock = "first", 0
+        self.layout: Layout | None = None
+        """Who is in which arm of the experiment that runs; its arms are named after their models."""
+        self.n_experiments = 0
         self.log: dict[str, list[Reaction]] = {}
         self.retracted: dict[str, set[str]] = {}
         self.titles: dict[str, str] = {}
@@ -66,8 +78,10 @@ class Service(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        store = ServiceSettings(store=str(self.folder / "s.db"), models=str(self.folder))
+        store = ServiceSettings(store=str(self.folder / "s.db"), models=str(self.folder), no_reaction_after="1h")
         self.contexts = [ServiceContext.open(self.folder / self.served, store) for _ in range(2)]
+        for context in self.contexts:
+            context.experiments.follow()
         self.clients = [TestClient(create_app(context)) for context in self.contexts]
 
     def in_force(self, user: str) -> list[Reaction]:
@@ -79,12 +93,16 @@ class Service(RuleBasedStateMachine):
                 latest[each.item] = each
         return [each for each in live if each.evidence == "skip" or latest[each.item] is each]
 
+    def model_of(self, user: str) -> Any:
+        place = point(f"test-{self.n_experiments}", user)
+        return MODELS[self.served if self.layout is None else self.layout.arm(place)]
+
     def expected(self, user: str) -> Session:
         """A session of the library with the same reactions."""
         shown = [each for each in self.in_force(user) if each.evidence == "shown"]
         contexts = {each.item: each.context for each in shown if each.context is not None}
         history = [(each.item, each.value) for each in shown]
-        recommender = Recommender(MODELS[self.served])
+        recommender = Recommender(self.model_of(user))
         return recommender.session(history, attributes=self.attributes.get(user, {}), contexts=contexts)
 
     @rule(
@@ -110,7 +128,8 @@ class Service(RuleBasedStateMachine):
         body |= {"value": value} if kind is None else {"kind": kind}
         self.clock += 1
         evidence = "skip" if kind == "skip" else "shown"
-        told = Reaction(event, item, value if kind is None else None, evidence, context, self.clock)
+        value_told = value if kind is None else None
+        told = Reaction(event, item, value_told, evidence, context, self.clock, time.time())
         answer = self.clients[server].post(f"/v1/users/{user}/feedback", json=body)
         known = next((each for each in self.log.get(user, []) if each.event == event), None)
         is_known = known is not None
@@ -159,7 +178,7 @@ class Service(RuleBasedStateMachine):
             return
         assert answer.status_code == 200, answer.text
         self.merged_into = user
-        self.log[user] = [*mine, *self.in_force("visitor")]
+        self.log[user] = [*mine, *(replace(each, arrived=time.time()) for each in self.in_force("visitor"))]
         if "visitor" in self.attributes:
             self.attributes[user] = self.attributes.pop("visitor") | self.attributes.get(user, {})
         del self.log["visitor"]
@@ -193,6 +212,46 @@ class Service(RuleBasedStateMachine):
         self.clients[server].post("/v1/model", json={"folder": self.served}).raise_for_status()
         assert follow(self.contexts[1 - server])
 
+    @rule(server=SERVERS, share=SHARES, arm=st.sampled_from([None, "first", "second"]))
+    def experiment(self, server: int, share: float, arm: str | None) -> None:
+        """Start an experiment, or give it other shares, or end it."""
+        shares = {"first": share, "second": 1 - share}
+        if self.layout is None:
+            self.n_experiments += 1
+            arms = {name: {"share": each, "model": name} for name, each in shares.items()}
+            body: dict[str, Any] = {"experiment": {"name": f"test-{self.n_experiments}", "arms": arms}}
+            body["action"], self.layout = "start", Layout.first(shares)
+        elif share == 0.3:
+            body, self.layout = {"action": "shares", "shares": shares}, self.layout.changed(shares)
+        elif arm is None:
+            body, self.layout = {"action": "stop"}, None
+        else:
+            body, self.layout, self.served = {"action": "promote", "arm": arm}, None, arm
+        answer = self.clients[server].post("/v1/experiments", json=body)
+        assert answer.status_code == 200, answer.text
+        follow(self.contexts[1 - server])
+        self.contexts[1 - server].experiments.follow()
+
+    @rule(server=SERVERS)
+    def an_hour_passes(self, server: int) -> None:
+        """What the audit says was shown and drew nothing since is ignored."""
+        for context in self.contexts:
+            context.audit.flush()
+        query = sa.select(recommendations).where(recommendations.c.due.is_not(None)).order_by(recommendations.c.due)
+        answers = self.contexts[0].store.database.read(lambda connection: connection.execute(query).all())
+        for answer in answers:
+            for item in [each["item"] for each in json.loads(answer.items)]:
+                log = self.log.setdefault(answer.user_id, [])
+                done = {each.item for each in self.in_force(answer.user_id) if each.evidence == "shown"}
+                if item not in done | {each.item for each in log if each.arrived > answer.time}:
+                    self.clock += 1
+                    key = f"ignored:{answer.recommendation_id}:{sha256(item.encode()).hexdigest()[:16]}"
+                    log.append(Reaction(key, item, None, "shown", None, self.clock))
+        later = time.time() + 3_601
+        with patch("igcf.service.serving.model_swap.time.time", lambda: later):
+            for _ in range(1 + len(answers) // 200):
+                learn_ignored(self.contexts[server])
+
     @rule()
     def restart(self) -> None:
         for context in self.contexts:
@@ -200,13 +259,14 @@ class Service(RuleBasedStateMachine):
         self.open()
 
     def recommend(self, client: TestClient, user: str) -> None:
-        ask = {"k": 3, "fewer": True}
-        shown = client.post(f"/v1/users/{user}/recommendations", json=ask).json()["items"]
+        answer = client.post(f"/v1/users/{user}/recommendations", json={"k": 3, "fewer": True}).json()
+        assert ("arm" in answer) is (self.layout is not None)
+        shown = answer["items"]
         assert not {each.item for each in self.in_force(user) if each.evidence == "shown"} & {e["item"] for e in shown}
         assert not self.gone & {each["item"] for each in shown}
         assert all(each["title"] == self.titles[each["item"]] for each in shown if each["item"] in self.titles)
         means, _ = self.expected(user).moments()
-        rows = [MODELS[self.served].item_row(each["item"]) for each in shown]
+        rows = [self.model_of(user).item_row(each["item"]) for each in shown]
         np.testing.assert_allclose([each["mean"] for each in shown], means[rows], atol=1e-5)
 
     @invariant()
