@@ -27,7 +27,7 @@ from igcf.service.models.experiments import (
     ExperimentRequest,
     ExperimentState,
 )
-from igcf.service.models.mistakes import mistake
+from igcf.service.models.validation_messages import mistake
 from igcf.service.serving.experiments import is_running, window
 from igcf.service.serving.model_swap import allowed_folder, follow, refuse_other_catalogue
 from igcf.service.store.announcements import announce
