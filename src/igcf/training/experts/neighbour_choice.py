@@ -134,7 +134,7 @@ def filter_directions(successes: sp.csr_array, n_items: int) -> Float32Array | N
 
 
 def with_filter(neighbours: Neighbours, directions: Float32Array | None, weight: float) -> Neighbours:
-    """Return the map with a low-pass filter of this weight; as it is where there is none."""
+    """Return the map with a low-pass filter of this weight; without directions or weight, the map itself."""
     if directions is None or not weight:
         return neighbours
     return replace(neighbours, low_pass=directions * np.float32(np.sqrt(weight)))
