@@ -136,11 +136,16 @@ class Interactions:
             timestamps: its time, in seconds since 1970 or any other unit that increases; None: unknown.
             name: what messages call the log.
         """
-        from igcf.data.log_files import log_frame
+        from igcf.data.log_files import as_polars
         from igcf.data.reading import read_table
 
         values = np.ones(len(users), dtype=np.float32) if values is None else values
-        return read_table(log_frame(users, items, values, timestamps), name=name)
+        parts = {"user": users, "item": items, "value": values, "timestamp": timestamps}
+        columns = {name: part for name, part in parts.items() if part is not None}
+        lengths = {name: len(part) for name, part in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"the columns differ in length: {lengths}; they must have one entry per reaction")
+        return read_table(as_polars(columns), name=name)
 
     @classmethod
     def from_frame(cls, frame: object, *, name: str = "log", **columns: Any) -> "Interactions":

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from igcf.data.columns import Columns, refuse_nested
@@ -220,21 +219,6 @@ def as_polars(frame: Any) -> pl.DataFrame:
     if names is None:
         raise DataError(f"expected a pandas or polars frame, got a {type(frame).__name__}")
     return pl.DataFrame([_series(str(name), frame[name]) for name in names])
-
-
-def log_frame(
-    users: Sequence[object] | npt.NDArray[np.generic],
-    items: Sequence[object] | npt.NDArray[np.generic],
-    values: Sequence[float] | npt.NDArray[np.generic],
-    timestamps: Sequence[int] | npt.NDArray[np.generic] | None = None,
-) -> pl.DataFrame:
-    """Make a frame with the default column names from parallel sequences."""
-    parts = {"user": users, "item": items, "value": values, "timestamp": timestamps}
-    parts = {name: part for name, part in parts.items() if part is not None}
-    lengths = {name: len(part) for name, part in parts.items() if part is not None}
-    if len(set(lengths.values())) > 1:
-        raise DataError(f"the columns differ in length: {lengths}; they must have one entry per reaction")
-    return as_polars(parts)
 
 
 def _series(name: str, column: Any) -> pl.Series:

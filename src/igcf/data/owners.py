@@ -81,7 +81,7 @@ def _table(path: Path, opener: Callable[[], IO[bytes]], names: Sequence[str], se
 
 def read_movielens_100k(path: Path) -> Interactions:
     """Read `ml-100k.zip` or the folder `ml-100k`; titles and genres from `u.item` and `u.genre`."""
-    frame = _table(path, _required(path, "u.data"), RATINGS)
+    log = read_table(_table(path, _required(path, "u.data"), RATINGS), name="ml-100k", source=f"{path}: u.data")
     genres = [line.split("|")[0] for line in _lines(path, "u.genre")]
 
     def movie(line: str) -> tuple[str, str, list[str]]:
@@ -89,30 +89,30 @@ def read_movielens_100k(path: Path) -> Interactions:
         flags = zip(genres, rest[-len(genres) :], strict=True)
         return item_id, title, [genre for genre, flag in flags if flag == "1"]
 
-    log = _with_movies(read_table(frame, name="ml-100k", source=f"{path}: u.data"), path, "u.item", movie)
-    return _with_people(log, path, "u.user", "|", ("user", "age", "gender", "occupation"))
+    return _with_people(_with_movies(log, path, "u.item", movie), path, "u.user", "|", "user age gender occupation")
 
 
 def read_movielens_1m(path: Path) -> Interactions:
     """Read `ml-1m.zip` or the folder `ml-1m`; titles and genres from `movies.dat`."""
     frame = _table(path, _required(path, "ratings.dat"), RATINGS, "::")
+    log = read_table(frame, name="ml-1m", source=f"{path}: ratings.dat")
 
     def movie(line: str) -> tuple[str, str, list[str]]:
         item_id, title, genres = line.split("::")
         return item_id, title, genres.split("|")
 
-    log = _with_movies(read_table(frame, name="ml-1m", source=f"{path}: ratings.dat"), path, "movies.dat", movie)
-    return _with_people(log, path, "users.dat", "::", ("user", "gender", "age", "occupation"))
+    log = _with_movies(log, path, "movies.dat", movie)
+    return _with_people(log, path, "users.dat", "::", "user gender age occupation")
 
 
-def _with_people(log: Interactions, path: Path, file_name: str, separator: str, names: Sequence[str]) -> Interactions:
+def _with_people(log: Interactions, path: Path, file_name: str, separator: str, names: str) -> Interactions:
     """Add the attributes of the users, where the archive has them."""
     if _member(path, file_name) is None:
         return log
     rows = [line.split(separator) for line in _lines(path, file_name)]
-    if any(len(row) < len(names) for row in rows):
-        raise DataError(f"{path}: {file_name}: expected the columns {', '.join(names)} in every row")
-    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    columns = {name: [row[place] for row in rows if len(row) > place] for place, name in enumerate(names.split())}
+    if any(len(column) < len(rows) for column in columns.values()):
+        raise DataError(f"{path}: {file_name}: expected the columns {', '.join(columns)} in every row")
     if separator == "::":
         columns["age"] = [AGE_GROUPS.get(code, code) for code in columns["age"]]
         columns["occupation"] = [OCCUPATIONS[int(code)] for code in columns["occupation"]]
@@ -124,21 +124,20 @@ def _with_movies(
     log: Interactions, path: Path, file_name: str, parse: Callable[[str], tuple[str, str, list[str]]]
 ) -> Interactions:
     """Add the title, genres and year of each film."""
-    titles, genres = dict[str, str](), dict[str, list[str]]()
+    known: dict[str, tuple[str, list[str]]] = {}
     for number, line in enumerate(_lines(path, file_name), start=1):
         try:
-            item_id, titles[item_id], genres[item_id] = parse(line)
+            item_id, title, own = parse(line)
         except ValueError as error:
             raise DataError(
-                f"{path}: {file_name}: row {number} is not a film with its title and genres: {line!r}"
+                f"{path}: {file_name}: row {number}: {line!r}; expected a film with its title and genres"
             ) from error
-    years = [YEAR.search(titles.get(item_id, "")) for item_id in log.item_ids]
+        known[item_id] = title, own
+    films = [known.get(item_id, (item_id, [])) for item_id in log.item_ids]
+    years = [YEAR.search(title) for title, _ in films]
     numbers = {"year": np.array([np.nan if year is None else float(year[1]) for year in years])}
-    return log.with_catalogue(
-        tuple(titles.get(item_id, item_id) for item_id in log.item_ids),
-        tuple(tuple(genres.get(item_id, ())) for item_id in log.item_ids),
-        Attributes(log.n_items, numbers=numbers),
-    )
+    titles, genres = tuple(title for title, _ in films), tuple(tuple(own) for _, own in films)
+    return log.with_catalogue(titles, genres, Attributes(log.n_items, numbers=numbers))
 
 
 def _lines(path: Path, file_name: str) -> list[str]:

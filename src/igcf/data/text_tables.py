@@ -89,6 +89,7 @@ class TextTable:
         """Number of lines before the first row, not counting blank ones."""
         self._is_header_guessed = self.has_header and not has_names and given.has_header is None
         self.names = [(self.has_header and name) or str(place) for place, name in enumerate(first, start=1)]
+        self._grammar = Grammar(UNIT_SIGN if self._is_wide else self.separator, n_columns)
         self._refuse_names(lines[0], max(map(len, rows)))
         body = [[cell or None for cell in [*row, *[""] * n_columns][:n_columns]] for row in rows[self.has_header :]]
         self.sample = pl.DataFrame(body, schema=dict.fromkeys(self.names, pl.String), orient="row")
@@ -124,7 +125,6 @@ class TextTable:
         What is odd about rows goes to the findings, and at the end the encoding, and a header that was guessed.
         """
         wanted, findings = list(self.names if wanted is None else wanted), findings or Findings()
-        grammar = Grammar(UNIT_SIGN if self._is_wide else self.separator, len(self.names))
         id_places = {place: name for place, name in enumerate(self.names) if name in ids}
         self._n_rows, n_before, rest = 0, self._n_before, b""
         yield pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
@@ -134,10 +134,10 @@ class TextTable:
                 n_before -= bool(first.strip())  # blank lines may come before the header
             if self._is_wide:
                 block = block.replace(self.separator.encode(), UNIT_SIGN.encode())
-            frame, rest = self._frame(rest + block, grammar, wanted, id_places, findings)
+            frame, rest = self._frame(rest + block, wanted, id_places, findings)
             yield frame
         if rest:
-            yield self._frame(rest, grammar, wanted, id_places, findings, may_go_on=False)[0]
+            yield self._frame(rest, wanted, id_places, findings, may_go_on=False)[0]
         if self._is_header_guessed:
             names = ", ".join(self.names)
             message = f"the first line ({names}) was taken for the header; if it is a row, pass --no-header"
@@ -148,7 +148,6 @@ class TextTable:
     def _frame(
         self,
         block: bytes,
-        grammar: Grammar,
         wanted: Sequence[str],
         ids: dict[int, str],
         findings: Findings,
@@ -156,17 +155,17 @@ class TextTable:
         may_go_on: bool = True,
     ) -> tuple[pl.DataFrame, bytes]:
         """Return the rows of a block, and the lines of a row that continues in the next one."""
-        has_quotes = b'"' in block and not self._is_wide
+        grammar, has_quotes = self._grammar, b'"' in block and not self._is_wide
         frame, rest, n_rows = None, b"", block.count(b"\n")
         if _is_regular(block, n_rows, grammar, has_quotes=has_quotes):
-            frame = self._parsed(block, n_rows, grammar, wanted)
+            frame = self._parsed(block, n_rows, wanted)
         if frame is None:
             lines = [line for line in block.decode().split("\n") if line]
             is_odd = ~pl.Series(lines, dtype=pl.String).str.contains(grammar.strict if has_quotes else grammar.plain)
             found, left = records(lines, is_odd.to_list(), grammar, may_go_on=may_go_on)
-            self._note(found, grammar, ids, findings)
+            self._note(found, ids, findings)
             text, n_rows = "".join(f"{record.text}\n" for record in found).encode(), len(found)
-            frame, rest = self._parsed(text, n_rows, grammar, wanted), "".join(f"{line}\n" for line in left).encode()
+            frame, rest = self._parsed(text, n_rows, wanted), "".join(f"{line}\n" for line in left).encode()
         if frame is None:
             raise DataError(
                 f"{self.path} cannot be read as CSV: {n_rows:,} rows after row {self._n_rows:,} are read as another "
@@ -175,7 +174,7 @@ class TextTable:
         self._n_rows += n_rows
         return frame, rest
 
-    def _parsed(self, text: bytes, n_rows: int, grammar: Grammar, wanted: Sequence[str]) -> pl.DataFrame | None:
+    def _parsed(self, text: bytes, n_rows: int, wanted: Sequence[str]) -> pl.DataFrame | None:
         """Parse rows; None where they are not as many as there should be."""
         names = {f"c{place}": name for place, name in enumerate(self.names)}
         if not n_rows:
@@ -186,7 +185,7 @@ class TextTable:
                 has_header=False,
                 schema=dict.fromkeys(names, pl.String),
                 columns=[place for place, name in enumerate(self.names) if name in wanted],
-                separator=grammar.separator,
+                separator=self._grammar.separator,
                 quote_char='"' if b'"' in text and not self._is_wide else None,
             )
         except pl.exceptions.PolarsError:
@@ -195,7 +194,7 @@ class TextTable:
             return None
         return frame.rename({short: names[short] for short in frame.columns}).select(wanted)
 
-    def _note(self, found: Sequence[Record], grammar: Grammar, ids: dict[int, str], findings: Findings) -> None:
+    def _note(self, found: Sequence[Record], ids: dict[int, str], findings: Findings) -> None:
         """Note what is odd about rows; raise where one has too many columns, or an id that spans lines."""
         odd = [(row, each) for row, each in enumerate(found, start=self._n_rows + 1) if each.how is not None]
         for row, record in odd:
@@ -212,7 +211,7 @@ class TextTable:
             row, record = wrong[0]
             raise DataError(
                 f"{self.path} cannot be read as CSV: {len(wrong):,} row{'s' if len(wrong) > 1 else ''} with another "
-                f"number of columns than {grammar.n_columns}, first row {row:,} with {record.n_columns}: "
+                f"number of columns than {len(self.names)}, first row {row:,} with {record.n_columns}: "
                 f"{quoted(record.text)}; quote fields that hold the separator and write quotes inside them twice",
                 rows=[row for row, _ in wrong[:5]],
             )
