@@ -105,11 +105,12 @@ oldest: .venv-oldest/.ready system
 	touch $@
 
 # What needs no browser, cluster, PostgreSQL or torch and no minutes: for every few edits.
-OUTSIDE := web clients tools lab/baselines lab/bench lab/evaluate/test_engines.py training/test_objective.py \
-	training/test_operators.py training/test_population.py training/test_sampling.py training/test_train.py \
+OUTSIDE := web clients tools lab/baselines lab/bench lab/evaluate/test_engines.py training/test_cold_users.py \
+	training/test_objective.py training/test_operators.py training/test_population.py training/test_pretrain.py \
+	training/test_sampling.py training/test_train.py \
 	test_notebooks.py test_readme.py $(patsubst tests/%,%,$(wildcard tests/service/test_*.py))
 quick: setup
-	$(BIN)/pytest -q -n 2 --dist loadfile -m 'not slow and not realdata' -k 'not postgresql' --durations=10 \
+	$(BIN)/pytest -q -n 2 --dist loadfile -m 'not slow and not realdata' -k 'not postgresql and not torch' --durations=10 \
 		$(addprefix --ignore=tests/,$(OUTSIDE)) tests
 
 # All tests, counting which lines of the package are run, in processes that tests start too; there is a floor
