@@ -1,6 +1,7 @@
 """Items that come and go while users are met."""
 
 from collections.abc import Iterable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -149,10 +150,10 @@ def test_trials_that_bring_nothing_end_when_the_price_is_paid() -> None:
 
 def test_what_is_given_up_counts_for_more_in_a_cautious_account() -> None:
     plain, cautious = Account(0.01), Account(0.01, caution=1.5)
-    for account in (plain, cautious, cautious.copy()):
+    for account in (plain, cautious):
         account.begin(100, expected_of_known=100.0, given_up=0.0)
         assert account.balance == pytest.approx(1.0)
-    assert [sum(account.pay(0.4) for _ in range(5)) for account in (plain, cautious.copy())] == [2, 1]
+    assert [sum(account.pay(0.4) for _ in range(5)) for account in (plain, deepcopy(cautious))] == [2, 1]
     cautious.begin(100, expected_of_known=100.0, given_up=2.0)
     assert cautious.balance == pytest.approx(1.0 - 100 / MEMORY + 1.0 - 1.5 * 2.0)
 

@@ -49,11 +49,6 @@ class ItemLearning:
         self._roots = [covariance_root(cov) for cov in self.content.covs]
         self._judges = _judges(model)
 
-    @property
-    def n_classes(self) -> int:
-        """Number of classes of items."""
-        return self.content.n_classes
-
     @cached_property
     def _logits(self) -> list[bool]:
         return [channel.link == "logit" for channel in self.model.channels]
@@ -65,7 +60,7 @@ class ItemLearning:
 
         That an item was seen is no reason to recommend it where it failed: a failure says nothing of exposure.
         """
-        spreads = np.empty((len(self.model.channels), self.n_classes))
+        spreads = np.empty((len(self.model.channels), self.content.n_classes))
         for number, channel in enumerate(self.model.channels):
             y, cov = priors.means[number][place].astype(np.float64), belief.cov[channel.span, channel.span]
             spreads[number] = np.einsum("kv,kv->k", y @ cov, y)
@@ -112,7 +107,7 @@ class ItemLearning:
             known = np.flatnonzero(~np.isnan(rewards[:, number]))
             if spreads is None or not len(known):
                 means.append(y)
-                likelihood[number] = np.zeros(self.n_classes)
+                likelihood[number] = np.zeros(self.content.n_classes)
                 continue
             x, r = users[known, channel.span], rewards[known, number]
             surprise, noise, x = self._linearised(number, y, x, r, spreads[number][:, known])

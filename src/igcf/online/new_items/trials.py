@@ -82,12 +82,6 @@ class Account:
         self.balance = 0.0
         self._came, self._expected = WEIGHT, WEIGHT  # of known items
 
-    def copy(self) -> "Account":
-        """Return an account that continues from here."""
-        other = Account(self._price, self._caution)
-        other.balance, other._came, other._expected = self.balance, self._came, self._expected
-        return other
-
     def note_known(self, expected: float, reward: float) -> None:
         """Note what was expected of a known item, and what it brought."""
         self._came += reward
