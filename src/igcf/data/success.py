@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.data.interactions import Interactions
@@ -77,6 +76,8 @@ class Success:
 
 def levels_of(values: Float32Array) -> tuple[Float32Array, IntArray]:
     """Return the distinct values, ascending and NaN last, and how often each occurs."""
+    import polars as pl
+
     found = pl.Series("level", values).value_counts().sort("level")  # np.unique would sort all values
     return found["level"].to_numpy(), found["count"].to_numpy().astype(np.int64)
 
