@@ -109,7 +109,8 @@ def test_validate_ends_with_1_when_the_log_cannot_be_used(tmp_path: Path) -> Non
     assert (defects["not-a-number"]["count"], defects["not-a-number"]["rows"]) == (1, [5])
     code, out, _ = run("validate", str(path))
     assert code == 1
-    assert "'value' is not a number (first in row 5)" in out
+    assert "'value' is not a number; remove these rows" in out
+    assert "(first in row 5)" in out
     assert "not usable" in out
 
 
