@@ -10,7 +10,6 @@ from fastapi import FastAPI
 
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.http.openapi import operation_id
 from igcf.service.http.page_api import page_api_routes
 from igcf.service.settings import ServiceSettings
 from tools.load import random_model
@@ -122,7 +121,7 @@ def openapi(*, of_page: bool = False) -> dict[str, Any]:
         try:
             app = create_app(context)
             if of_page:
-                app = FastAPI(generate_unique_id_function=operation_id)
+                app = FastAPI(generate_unique_id_function=lambda route: route.name)
                 app.include_router(page_api_routes(context))
             return app.openapi()
         finally:

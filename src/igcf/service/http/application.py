@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 from fastapi import FastAPI, Request
@@ -16,9 +17,8 @@ from starlette.middleware.cors import CORSMiddleware
 from igcf.errors import IgcfError
 from igcf.service.context import ServiceContext
 from igcf.service.errors import BadRequestError, InternalError, MethodNotAllowedError, NotFoundError, problem
-from igcf.service.http.authentication import KeyFile
+from igcf.service.http.authentication import KeyFile, needed_role, needs_key
 from igcf.service.http.guard import NO_ROUTE, Guard, RouteTable, refusal
-from igcf.service.http.openapi import DocumentedApp, operation_id
 from igcf.service.http.page import page_routes, picture_routes
 from igcf.service.http.page_api import page_api_routes
 from igcf.service.http.routes import admin_routes, item_routes, many_routes, user_routes
@@ -30,6 +30,11 @@ from igcf.service.serving.model_swap import background, readiness
 from igcf.service.serving.page import Pictures
 from igcf.version import __version__
 
+KEY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer KEY`"},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+KEY_WORDS = {"admin": "Needs an admin key.", "server": "", "page": "A page token of the user is enough."}
 BAD_JSON = "the body is not JSON in UTF-8"
 """What the framework answers 400 to."""
 
@@ -54,15 +59,14 @@ def create_app(context: ServiceContext) -> FastAPI:
             await anyio.to_thread.run_sync(thread.close)
         await anyio.to_thread.run_sync(context.close)
 
-    app = DocumentedApp(
+    app = FastAPI(
         title="igcf",
         version=__version__,
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        generate_unique_id_function=operation_id,
+        generate_unique_id_function=lambda route: route.name,
     )
-    app.has_keys = settings.api_key_file is not None
     routers = [user_routes(context), many_routes(context), item_routes(context), page_api_routes(context)]
     routers += [admin_routes(context), page_routes(has_pictures=settings.images is not None)]
     if settings.images is not None:
@@ -70,10 +74,11 @@ def create_app(context: ServiceContext) -> FastAPI:
     for router in routers:  # flat: a route of an included router is found in twice the time
         for route in router.routes:
             if isinstance(route, APIRoute):
-                route.unique_id = operation_id(route)
+                route.unique_id = route.name  # a changed path does not change generated clients
                 route.include_in_schema &= router.prefix != "/page"
         app.router.routes.extend(router.routes)
     _add_operation_routes(app, context)
+    _document_keys(app, has_keys=settings.api_key_file is not None)
     routes, lanes = RouteTable(app.routes), Lanes(settings)
     for lane in lanes.all:
         context.metrics.in_flight.labels(lane.name).set_function(partial(getattr, lane, "in_flight"))
@@ -112,6 +117,28 @@ def _add_operation_routes(app: FastAPI, context: ServiceContext) -> None:
         return Response(
             await in_lane(context.metrics.exposition), media_type="text/plain; version=0.0.4; charset=utf-8"
         )
+
+
+def _document_keys(app: FastAPI, *, has_keys: bool) -> None:
+    """Let the OpenAPI document tell who needs a key for what; where the server has none, keys are optional."""
+    undocumented = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is not None:
+            return app.openapi_schema
+        document = undocumented()
+        document.setdefault("components", {})["securitySchemes"] = KEY_SCHEMES
+        alternatives: list[dict[str, list[str]]] = [] if has_keys else [{}]
+        alternatives += [{name: []} for name in KEY_SCHEMES]
+        for path, operations in document["paths"].items():
+            for method, operation in operations.items():
+                if needs_key(path):
+                    words = KEY_WORDS[needed_role(method.upper(), path)]
+                    operation["security"] = alternatives
+                    operation["description"] = f"{operation.get('description', '').strip()} {words}".strip()
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _add_error_handlers(app: FastAPI, routes: RouteTable) -> None:

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from random import getrandbits
+from os import urandom
 from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from fastapi.routing import APIRoute
@@ -111,7 +111,7 @@ class Guard:
         scope = _with_slashes_kept(scope)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
         sent_id = headers.get("x-request-id", "")
-        this_id = sent_id if SAFE_REQUEST_ID.fullmatch(sent_id) else f"{getrandbits(128):032x}"
+        this_id = sent_id if SAFE_REQUEST_ID.fullmatch(sent_id) else urandom(16).hex()
         token = request_id.set(this_id)
         status = 0
 

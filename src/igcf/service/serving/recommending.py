@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from math import isfinite
-from random import getrandbits
+from os import urandom
 
 import anyio.to_thread
 import numpy as np
@@ -150,7 +150,7 @@ def recommend(
         user=user_id,
         model=served.model_id,
         revision=revision,
-        recommendation_id=f"{getrandbits(128):032x}",
+        recommendation_id=urandom(16).hex(),
         policy=used,
         propensity=kind,
         items=_items(served, picks, k, otherwise),
