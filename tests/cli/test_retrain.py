@@ -10,6 +10,11 @@ from igcf.cli.main import cli
 from igcf.data import synthetic_catalogue
 from igcf.lab.retraining import retrain
 from igcf.model.files import load_model, saved_metadata
+from igcf.service.context import ServiceContext
+from igcf.service.models.requests import Feedback, RecommendationRequest
+from igcf.service.serving.reacting import react
+from igcf.service.serving.recommending import recommend
+from igcf.service.settings import ServiceSettings
 from igcf.service.store import Store
 from igcf.service.store.transfer import import_interactions
 from tools.gate_power import first
@@ -43,6 +48,25 @@ def test_a_model_that_is_not_worse_is_served_with_its_evidence(shop: Path) -> No
     assert load_model(shop / "models" / "second").n_items == 30
     listed = json.loads(run("models", "list", "--store", "shop.db", "--json")[1])["models"]
     assert [row["verdict"] for row in listed] == [told["gate"]["verdict"], "first"]
+
+
+def test_answers_with_propensities_are_evidence_too(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("LEAST_SIZE", 1.0), ("MOST_MISSING", 1.0)):
+        monkeypatch.setattr(f"igcf.experiments.off_policy.{name}", value)
+    context = ServiceContext.open(shop / "models" / "first", ServiceSettings(store="shop.db", explore=0.5))
+    for number in range(300):
+        answer = recommend(context, f"visitor-{number}", RecommendationRequest(k=1))
+        react(
+            context,
+            answer.user,
+            Feedback(item=answer.items[0].item, value=5.0, recommendation_id=answer.recommendation_id),
+        )
+    context.close()
+    code, out, _ = run("retrain", "--store", "shop.db", "--out", "models/second", "--json")
+    (found,) = [each for each in json.loads(out)["gate"]["checks"] if "off-policy" in each["name"]]
+    assert code == 0
+    assert found["current"] == 1.0  # every answer pleased
+    assert found["candidate"] == pytest.approx(1.0, abs=0.1)
 
 
 def test_a_worse_model_is_written_but_not_served(shop: Path) -> None:

@@ -16,6 +16,7 @@ from igcf.errors import ModelError
 
 if TYPE_CHECKING:
     from igcf.item import Item
+    from igcf.lab.judgement import Check
     from igcf.model import Model
     from igcf.service.store.export import StoreLog
 
@@ -60,7 +61,7 @@ def retrain(url: str, out: Path, promote: bool, items: Path | None, as_json: boo
         if current is not None:
             current = current.with_items(_added(current, reactions))
         chosen = {name: value for name, value in settings.items() if value is not None}
-        model, found = train_and_judge(log, current, chosen)
+        model, found = train_and_judge(log, current, chosen, evidence=lambda candidate: _from_audit(url, candidate))
         model.save(out)
         if found is not None:
             (out / REPORT).write_text(found.page(out.name), encoding="utf-8")
@@ -83,6 +84,25 @@ def _known_items(current: "Model | None") -> "dict[str, Item]":
     if current is None or (current.catalogue.titles is None and current.catalogue.categories is None):
         return {}
     return {item_id: current.catalogue.item(row) for row, item_id in enumerate(current.item_ids)}
+
+
+def _from_audit(url: str, candidate: "Model") -> "list[Check]":
+    """Estimate from the answers to held-out users what the candidate would have achieved, where they allow it."""
+    from igcf.experiments.off_policy import evaluate
+    from igcf.lab.gate import estimated, is_held_out
+    from igcf.online.policies import own_policy
+    from igcf.service.context import ServiceContext
+    from igcf.service.off_policy import candidate_on_audit
+    from igcf.service.serving.served_model import ServedModel
+    from igcf.service.settings import ServiceSettings
+
+    share = candidate.metadata["held_out"]
+    served = ServedModel(candidate, "candidate", "candidate", candidate.policy, 1.0)
+    with closing(ServiceContext.open(served, ServiceSettings(store=url))) as context:
+        policy = own_policy(candidate.policy)
+        log = candidate_on_audit(context, policy, counts=lambda user: bool(is_held_out([user], share)[0])).log
+    found = evaluate(log.slates()) if len(log) else None
+    return [] if found is None or found.refusal is not None else [estimated(found)]
 
 
 def _added(current: "Model", log: "StoreLog") -> "list[Item]":

@@ -17,6 +17,7 @@ from igcf.data import Interactions
 from igcf.data.interactions import MISSING_TIME
 from igcf.errors import DataError
 from igcf.experiments.assignment import PARTS, point
+from igcf.experiments.off_policy import Evaluation
 from igcf.lab.judgement import Check, Judgement, Verdict
 from igcf.model import Model
 from igcf.online import ModelLearner, Recommender, replay
@@ -200,6 +201,16 @@ def _paired(name: str, candidate: FloatArray, current: FloatArray, *, sign: int)
     low, high = gain - 1.96 * error, gain + 1.96 * error
     verdict: Verdict = "worse" if gain < -max(MARGIN, CERTAIN * error) else "better" if low > 0 else "level"
     return Check(name, float(candidate.mean()), float(current.mean()), verdict, low, high)
+
+
+def estimated(found: Evaluation) -> Check:
+    """Compare the candidate with the answers of a log, by its doubly robust estimate from them."""
+    scale = max(found.logged.value, 1e-9)
+    gain, low, high = (each / scale for each in (found.difference.value, found.difference.low, found.difference.high))
+    error = (high - low) / (2 * 1.96)
+    verdict: Verdict = "worse" if gain < -max(MARGIN, CERTAIN * error) else "better" if low > 0 else "level"
+    value = found.logged.value + found.difference.value
+    return Check("successes per answer, off-policy", value, found.logged.value, verdict, low, high)
 
 
 def _ratio(

@@ -1,19 +1,24 @@
 """Training of a candidate: the settings of the model in service, the current log, and the verdict of the gate."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from igcf.config import Config, ExpertsConfig, GraphConfig, configured, field_types
 from igcf.data import Interactions
 from igcf.lab.gate import judge, judged_on, split
-from igcf.lab.judgement import Judgement
+from igcf.lab.judgement import Check, Judgement
 from igcf.model import Model
 from igcf.training import pretrain
 
 
 def retrain(
-    log: Interactions, current: Model | None, settings: Mapping[str, Any], *, progress: bool = True
+    log: Interactions,
+    current: Model | None,
+    settings: Mapping[str, Any],
+    *,
+    evidence: Callable[[Model], Sequence[Check]] = lambda _: (),
+    progress: bool = True,
 ) -> tuple[Model, Judgement | None]:
     """Train on all users but the held-out ones and compare with the model in service, if there is one.
 
@@ -23,6 +28,7 @@ def retrain(
         log: all reactions.
         current: the model in service, with the items that it has been given since.
         settings: settings that differ from those that `current` was trained with, such as the seed.
+        evidence: finds further evidence about the candidate, such as an off-policy estimate.
         progress: whether to show how far training is.
     """
     train, held, share = split(log)
@@ -31,7 +37,7 @@ def retrain(
         train = replace(train, kinds=train.kinds or current.kinds)
     model = pretrain(train, config=configured(_settings_of(current), settings), progress=progress)
     model.metadata["held_out"] = share
-    found = None if current is None else judge(model, current, held)
+    found = None if current is None else judge(model, current, held, evidence(model))
     model.metadata["gate"] = {"verdict": "first"} if found is None else found.as_dict()
     return model, found
 

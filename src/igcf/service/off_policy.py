@@ -1,6 +1,7 @@
 """The audit of a store as a log for off-policy evaluation: each answer beside that of a candidate at the time."""
 
 import json
+from collections.abc import Callable
 from typing import NamedTuple
 
 import polars as pl
@@ -23,8 +24,17 @@ class AuditRead(NamedTuple):
     """Answers left out since their propensities are not known."""
 
 
-def candidate_on_audit(context: ServiceContext, policy: Policy, report: Report = silent) -> AuditRead:
-    """Let the model of `context` look at every answer of the audit with what the user had told by then."""
+def candidate_on_audit(
+    context: ServiceContext, policy: Policy, report: Report = silent, counts: Callable[[str], bool] = lambda _: True
+) -> AuditRead:
+    """Let the model of `context` look at every answer of the audit with what the user had told by then.
+
+    Args:
+        context: its model is the candidate.
+        policy: how the candidate chooses.
+        report: hears how far it is.
+        counts: whether the answers to a user count.
+    """
     served = context.current_model.served
     context.items_from_log.look(served)
     reward = served.model.reward
@@ -33,6 +43,8 @@ def candidate_on_audit(context: ServiceContext, policy: Policy, report: Report =
         for (_, user, revision, text), rows in frame.group_by(
             "recommendation_id", "user_id", "revision", "policy", maintain_order=True
         ):
+            if not counts(str(user)):
+                continue
             done += 1
             report("answers", done, None)
             if json.loads(str(text)).get("shaped"):
