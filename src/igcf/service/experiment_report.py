@@ -7,7 +7,6 @@ from math import isfinite
 from pathlib import Path
 
 import numpy as np
-import sqlalchemy as sa
 
 from igcf.errors import ConfigError
 from igcf.experiments.assignment import Layout, point, unmoved
@@ -16,12 +15,9 @@ from igcf.model.files import load_model
 from igcf.service.errors import UnknownExperimentError
 from igcf.service.models.experiments import ExperimentReport, ReportedArm, ReportedMetric
 from igcf.service.serving.experiment_changes import experiment_state
-from igcf.service.store.database import rows_of
-from igcf.service.store.experiments import experiment_rows
+from igcf.service.store.experiments import experiment_answers, experiment_rows, shown_reactions
 from igcf.service.store.items import ItemStore
-from igcf.service.store.records import rows_in_force
 from igcf.service.store.store import Store
-from igcf.service.store.tables import feedback, recommendations
 
 EARLIER_S = 0.001
 """A reaction is stored in whole milliseconds, an answer is not."""
@@ -129,34 +125,28 @@ def _successes(user: _User, satisfied: float) -> int:
 
 def _users(store: Store, name: str, layouts: Sequence[Layout]) -> tuple[dict[str, _User], int]:
     """Read the answers of an experiment by user; return those who were in one arm all along, and how many were not."""
-    table = recommendations.c
-    query = sa.select(table.user_id, table.arm, table["items"], table.time).where(table.experiment == name)
     users: dict[str, _User] = {}
     left_out: set[str] = set()
-    with store.database.snapshot() as connection:
-        for user_id, arm, items, when in rows_of(connection, query):
-            user = users.get(user_id)
-            if user is None:
-                place = point(name, user_id)
-                users[user_id] = user = _User(arm)
-                if any(layout.arm(place) != arm for layout in layouts):
-                    left_out.add(user_id)
-            if user.arm != arm:
+    for user_id, arm, items, when in experiment_answers(store.database, name):
+        user = users.get(user_id)
+        if user is None:
+            place = point(name, user_id)
+            users[user_id] = user = _User(arm)
+            if any(layout.arm(place) != arm for layout in layouts):
                 left_out.add(user_id)
-            user.answers += 1
-            for item in json.loads(items):
-                user.shown[item["item"]] = min(when, user.shown.get(item["item"], when))
+        if user.arm != arm:
+            left_out.add(user_id)
+        user.answers += 1
+        for item in json.loads(items):
+            user.shown[item["item"]] = min(when, user.shown.get(item["item"], when))
     return {user_id: user for user_id, user in users.items() if user_id not in left_out}, len(left_out)
 
 
 def _add_reactions(store: Store, users: Mapping[str, _User]) -> None:
-    log = rows_in_force(feedback.c.evidence == "shown").c
-    query = sa.select(log.user_id, log.item_id, log.value, log.arrived).where(log.value.is_not(None))
-    with store.database.snapshot() as connection:
-        for user_id, item_id, value, arrived in rows_of(connection, query):
-            user = users.get(user_id)
-            if user is not None and arrived > user.shown.get(item_id, float("inf")) - EARLIER_S:
-                user.values[item_id] = value
+    for user_id, item_id, value, arrived in shown_reactions(store.database):
+        user = users.get(user_id)
+        if user is not None and arrived > user.shown.get(item_id, float("inf")) - EARLIER_S:
+            user.values[item_id] = value
 
 
 def _numbers(store: Store, definition: Mapping[str, dict[str, dict[str, str]]], column: str) -> dict[str, float] | None:

@@ -1,13 +1,14 @@
 """What was decided about experiments: started, given other shares, stopped; all servers follow the newest row."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from igcf.service.store.database import Database
-from igcf.service.store.tables import experiments
+from igcf.service.store.database import Database, rows_of
+from igcf.service.store.records import rows_in_force
+from igcf.service.store.tables import experiments, feedback, recommendations
 
 _NEWEST_FIRST = sa.select(experiments).order_by(experiments.c.number.desc())
 
@@ -46,3 +47,19 @@ def decide(database: Database, change: Callable[[Sequence[ExperimentRow]], Exper
             connection.execute(sa.insert(experiments).values(numbered._asdict()))
 
     database.write(work)
+
+
+def experiment_answers(database: Database, name: str) -> Iterator[tuple[str, str, str, float]]:
+    """Read the answers given in an experiment: user, arm, items as JSON, time."""
+    table = recommendations.c
+    query = sa.select(table.user_id, table.arm, table["items"], table.time).where(table.experiment == name)
+    with database.snapshot() as connection:
+        yield from rows_of(connection, query)
+
+
+def shown_reactions(database: Database) -> Iterator[tuple[str, str, float, float]]:
+    """Read all reactions in force to what was shown: user, item, value, time of arrival."""
+    log = rows_in_force(feedback.c.evidence == "shown").c
+    query = sa.select(log.user_id, log.item_id, log.value, log.arrived).where(log.value.is_not(None))
+    with database.snapshot() as connection:
+        yield from rows_of(connection, query)
