@@ -1,10 +1,12 @@
 """The native loops beside the same in NumPy: random inputs, odd sizes, one item, d = 1, ties, nothing revealed."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import import_module
@@ -26,6 +28,7 @@ from igcf.online.backend.types import Block, Evidence, Mixture, Moments
 from igcf.online.learning import belief_from_history
 from tests.toys import ensemble_model, random_model, two_channel_model
 
+NATIVE = Path(__file__).parents[2] / "src/igcf/online/backend/native"
 SIZES = st.sampled_from([1, 2, 3, 4, 5, 63, 64, 65, 301])
 DIMS = st.sampled_from([1, 2, 3, 4, 5, 8, 13, 64, 65])
 SEEDS = st.integers(0, 10_000)
@@ -51,12 +54,42 @@ def covariances(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
 
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+needs_native = pytest.mark.skipif(
+    backend.loops.name != "native",
+    reason="the native loops are not built: run `make setup`, or `python setup.py build_ext --inplace`",
+)
 
 
 @needs_compiler
 def test_where_there_is_a_compiler_the_native_loops_are_used() -> None:
     """Without one they may be there or not: a wheel brings them, an installation from source cannot make them."""
-    assert backend.loops.name == ("numpy" if os.environ.get("IGCF_COMPILED") == "0" else "native")
+    expected = "numpy" if os.environ.get("IGCF_COMPILED") == "0" else "native"
+    assert backend.loops.name == expected, "not built: run `python setup.py build_ext --inplace` or `make setup`"
+
+
+@needs_native
+@pytest.mark.parametrize("outdated", [lambda: backend.INTERFACE - 1, None], ids=["an older number", "no number"])
+def test_loops_of_another_interface_are_not_used_and_the_warning_says_how_to_rebuild_them(
+    outdated: Callable[[], int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = import_module("igcf.online.backend._native")
+    monkeypatch.delattr(calls, "interface")
+    if outdated is not None:
+        monkeypatch.setattr(calls, "interface", outdated, raising=False)
+    with pytest.warns(
+        RuntimeWarning, match=r"outdated: interface 0, expected 1; .*python setup.py build_ext --inplace"
+    ):
+        assert backend._chosen().name == "numpy"
+
+
+def test_the_number_of_the_interface_follows_the_arguments_of_the_c_functions() -> None:
+    source = "".join(file.read_text() for file in sorted(NATIVE.glob("*.[ch]")))
+    arguments = ",".join(re.findall(r'(?:PyArg_ParseTuple\(\w+, |^    \{)"(.+?)"', source, re.MULTILINE))
+    known = {1: 631278628}
+    assert known[backend.INTERFACE] == zlib.crc32(arguments.encode()), (
+        "raise INTERFACE in C and Python, and list it here"
+    )
+    assert f"#define INTERFACE {backend.INTERFACE}\n" in source
 
 
 def test_the_environment_can_ask_for_numpy() -> None:
@@ -354,12 +387,6 @@ def test_numbers_may_lie_anywhere_in_memory(warm: str) -> None:
     assert anywhere == played(model, model.prior_mean, model.prior_cov)
 
 
-needs_native = pytest.mark.skipif(
-    backend.loops.name != "native",
-    reason="the native loops are not built: run `make setup`, or `python setup.py build_ext --inplace`",
-)
-
-
 @needs_native
 def test_arrays_that_do_not_fit_together_are_refused_and_stay_as_they_are() -> None:
     calls = import_module("igcf.online.backend._native")
@@ -466,7 +493,7 @@ def test_arrays_of_another_type_or_order_are_refused() -> None:
 @pytest.mark.parametrize("define", ["IGCF_ONE_VERSION", "IGCF_PLAIN_LOOPS"])
 def test_other_platforms_and_compilers_get_the_same_numbers(define: str, tmp_path: Path) -> None:
     """One version of each function, as where the C library is not glibc; loops without shuffles of vectors."""
-    source = Path(__file__).parents[2] / "src/igcf/online/backend/native/module.c"
+    source = NATIVE / "module.c"
     target, include = tmp_path / "_native.abi3.so", sysconfig.get_paths()["include"]
     build = ["cc", "-O2", "-fPIC", "-shared", f"-D{define}", f"-I{include}", str(source), "-o", str(target), "-lm"]
     subprocess.run(build, check=True, capture_output=True)

@@ -275,7 +275,13 @@ static PyObject* py_count_above(PyObject* module, PyObject* args) {
     return done(&arrays, is_good);
 }
 
+/* Which functions there are and what they take. Raise it here and in `backend/__init__.py` with any change of these. */
+#define INTERFACE 1
+
+static PyObject* py_interface(PyObject* module, PyObject* args) { return PyLong_FromSsize_t(INTERFACE); }
+
 static PyMethodDef functions[] = {
+    {"interface", py_interface, METH_NOARGS, "The number of this interface."},
     {"update_beliefs", py_update_beliefs, METH_VARARGS, "Update beliefs by reactions, in place."},
     {"chances_of_logits", py_chances_of_logits, METH_VARARGS, "Chances of some items from means and variances of z."},
     {"counted_classes", py_counted_classes, METH_VARARGS, "The class that the reaction of each user counts as."},
