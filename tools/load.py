@@ -386,6 +386,9 @@ def goals(found: list[Phase]) -> str:
 @click.option("--memory-requests", default=100_000, show_default=True, help="0: leave the memory phase out.")
 @click.option("--memory-users", default=10_000, show_default=True)
 @click.option("--before", type=click.Path(path_type=Path), help="Compare with the version in this `src` folder.")
+@click.option(
+    "--older", type=click.Path(path_type=Path), help="Model that the older version serves. Default: as above."
+)
 def main(  # noqa: PLR0913
     model: Path | None,
     store: str | None,
@@ -396,6 +399,7 @@ def main(  # noqa: PLR0913
     memory_requests: int,
     memory_users: int,
     before: Path | None,
+    older: Path | None,
 ) -> None:
     """Measure a server of this machine."""
     with tempfile.TemporaryDirectory(prefix="igcf-load-") as temporary:
@@ -404,10 +408,11 @@ def main(  # noqa: PLR0913
             random_model().save(folder)
         click.echo(f"{workers} workers, {connections} connections", err=True)
         if before is not None:
-            older = Path(temporary) / "older"  # in the older format
-            code = f"import pathlib, tools.load as load; load.random_model().save(pathlib.Path({str(older)!r}))"
-            own = os.environ | {"PYTHONPATH": f"{before}:{before.parent}"}
-            subprocess.run([sys.executable, "-c", code], env=own, check=True)
+            if older is None:
+                older = Path(temporary) / "older"  # in its own format
+                code = f"import pathlib, tools.load as load; load.random_model().save(pathlib.Path({str(older)!r}))"
+                own = os.environ | {"PYTHONPATH": f"{before}:{before.parent}"}
+                subprocess.run([sys.executable, "-c", code], env=own, check=True)
             with (
                 server(older, str(Path(temporary) / "before.db"), workers, before) as old,
                 server(folder, str(Path(temporary) / "after.db"), workers) as new,
