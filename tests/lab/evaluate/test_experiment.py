@@ -273,6 +273,11 @@ def test_tuning_chooses_the_best_point_on_validation_users(tmp_path: Path) -> No
     assert document["cold-start"]["pca-gp"]["command"] == "igcf evaluate --tune"
 
 
+def test_tuning_without_validation_users_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"no validation users are left beside .* test users; pass a smaller --users"):
+        evaluate(log(), replace(setup(), n_users=10_000, min_reactions=1), ("pca-gp",), grid="quick")
+
+
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ConfigError, match="name each method once, got pop, pop"):
         evaluate(log(), setup(), ("pop", "pop"))

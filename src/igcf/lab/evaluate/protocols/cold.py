@@ -315,6 +315,8 @@ def tested(
 ) -> Case:
     """Return the case of a split in which the test or the validation users are played."""
     played = test if users == "test" else validation
+    if not played[0].n_users:
+        raise ConfigError(f"no {users} users are left beside {test[0].n_users} test users; pass a smaller --users")
     first = setup.sessions[0]
     task = Task(train, setup.satisfied, first.rounds, first.slate, validation, setup.reward, may_refit=users == "test")
     return Case(task, tuple(log.dense() for log in played), played[0].user_ids)
