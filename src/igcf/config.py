@@ -48,7 +48,13 @@ WORDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a
 
 @dataclass(frozen=True, kw_only=True)
 class GraphConfig:
-    """How the variational graph model is learned from a log; the defaults were chosen on validation users."""
+    """How the variational graph model is learned from a log; the defaults were chosen on validation users.
+
+    Example:
+        >>> import igcf
+        >>> igcf.GraphConfig(dim=32, layers=1).dim
+        32
+    """
 
     dim: int = 64
     """Size d of the user and item vectors."""

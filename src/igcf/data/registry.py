@@ -25,7 +25,14 @@ TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Facts about a data set that are known before reading it."""
+    """Facts about a data set that are known before reading it.
+
+    Example:
+        >>> import igcf
+        >>> info = igcf.data.dataset_info("ml-1m")
+        >>> info.satisfied, info.default_split, info.files
+        (4.0, 'time', ('ml-1m.zip', 'ml-1m'))
+    """
 
     name: str
     description: str

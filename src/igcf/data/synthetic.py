@@ -54,7 +54,14 @@ START_S = 1_577_836_800  # 2020-01-01
 
 @dataclass(frozen=True, eq=False)
 class SyntheticWorld:
-    """Log of invented users, with everything that a recommender has to guess from it."""
+    """Log of invented users, with everything that a recommender has to guess from it.
+
+    Example:
+        >>> import igcf
+        >>> world = igcf.data.synthetic_world(n_users=50, n_items=20)
+        >>> world.user_tastes.shape[0], world.stars.shape
+        (50, (50, 20))
+    """
 
     log: Interactions
     user_tastes: FloatArray

@@ -20,6 +20,13 @@ class Channel:
 
     `identity`: reward ~ N(z, noise_var[item]) (eq::model::reg). `logit`: reward ~ Bernoulli(sigmoid(z)), its log
     likelihood divided by noise_var[item] (eq::model::cls; 1 is the likelihood itself).
+
+    Example:
+        >>> import igcf, numpy as np
+        >>> reward = igcf.model.Reward("satisfied", threshold=4.0, low=1.0, high=5.0)
+        >>> channel = igcf.model.Channel(np.eye(3, 2, dtype=np.float32), np.full(3, 0.1), reward, link="logit")
+        >>> channel.span, channel.activation(np.zeros(3)).tolist()
+        (slice(0, 2, None), [0.5, 0.5, 0.5])
     """
 
     vectors: Float32Array
@@ -52,7 +59,16 @@ class Channel:
 
 @dataclass(frozen=True)
 class Term:
-    """A part of the expected reward: weight times the product of some channels' expectations."""
+    """A part of the expected reward: weight times the product of some channels' expectations.
+
+    Example:
+        The average of two channels:
+
+        >>> import igcf
+        >>> terms = igcf.model.Term(0.5, (0,)), igcf.model.Term(0.5, (1,))
+        >>> sum(term.weight for term in terms)
+        1.0
+    """
 
     weight: float
     channels: tuple[int, ...]

@@ -42,6 +42,16 @@ class Neighbours:
     The prediction of item j for a user who liked the items L is means[j] + sum over neighbours i of j of
     weights[j, i] (1[i in L] - means[i]). Beside it, a low-pass filter of the user-item graph adds the mean over the
     items i in L of low_pass[i] . low_pass[j], times the root of their number.
+
+    Example:
+        Users who like item 0 tend to like item 1 too:
+
+        >>> import igcf, numpy as np
+        >>> sources, weights = np.array([[1], [0]], dtype=np.int32), np.array([[0.0], [0.5]], dtype=np.float32)
+        >>> means = np.full(2, 0.2, dtype=np.float32)
+        >>> near = igcf.model.Neighbours(sources, weights, means, mix=0.5, penalty=10.0)
+        >>> near.predictions(np.array([0])).astype(float).round(2).tolist()
+        [0.2, 0.6]
     """
 
     sources: IntArray

@@ -26,6 +26,12 @@ class Reward:
     1[value >= threshold], `exposed` is 1 for any reaction at all, `liked` is 1[value >= threshold] of a reaction and,
     without one, unknown. Where every reaction of the log is a success (`is_implicit`), a value below all of them is
     evidence against the item, like no reaction: it counts as one that was shown and not chosen.
+
+    Example:
+        >>> import igcf
+        >>> reward = igcf.model.Reward("satisfied", threshold=4.0, low=1.0, high=5.0)
+        >>> reward.of([5.0, 3.0, float("nan")]).tolist()
+        [1.0, 0.0, 0.0]
     """
 
     kind: RewardKind

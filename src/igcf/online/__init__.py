@@ -8,7 +8,7 @@ from igcf.online.evidence import LoggedBelief, belief_from_logged
 from igcf.online.learning import learned, prior_belief
 from igcf.online.new_items.trials import Exposure
 from igcf.online.policies import POLICIES, Greedy, InfoUcb, Policy, Thompson, Ucb, named_policy, parameter
-from igcf.online.recommender import Recommender
+from igcf.online.recommender import Recommender, SimilarItem
 from igcf.online.rules import Rules
 from igcf.online.selection import top_k
 from igcf.online.session import Session
@@ -32,6 +32,7 @@ __all__ = [
     "ScoringEngine",
     "Session",
     "Shown",
+    "SimilarItem",
     "Thompson",
     "Ucb",
     "belief_from_logged",

@@ -27,7 +27,15 @@ class Past(NamedTuple):
 
 
 class Recommendation(NamedTuple):
-    """One recommended item; `mean` and `std` are in reward units, `score` is what the policy ranked by."""
+    """One recommended item; `mean` and `std` are in reward units, `score` is what the policy ranked by.
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> pick = igcf.Recommender(model).session().recommend()[0]
+        >>> pick.item_id, pick.rank, round(pick.mean, 2), round(pick.std, 2)
+        ('tea', 1, 0.6, 1.0)
+    """
 
     item_id: str
     score: float
@@ -61,7 +69,16 @@ class Recommendations(list[Recommendation]):
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one past reaction adds to the expected reward of an item."""
+    """What one past reaction adds to the expected reward of an item.
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> session = igcf.Recommender(model).session(history=[("tea", 1.0)])
+        >>> part = session.explain("juice").contributions[0]
+        >>> part.item_id, part.value, round(part.amount, 2)
+        ('tea', 1.0, 0.18)
+    """
 
     item_id: str
     value: float | None
@@ -79,7 +96,16 @@ class AttributeContribution:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Where an expected reward comes from: prior, attributes, contributions and absence add up to exactly `mean`."""
+    """Where an expected reward comes from: prior, attributes, contributions and absence add up to exactly `mean`.
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> session = igcf.Recommender(model).session(history=[("tea", 1.0), ("coffee", 0.0)])
+        >>> why = session.explain("juice")
+        >>> round(why.prior, 2), [round(part.amount, 2) for part in why.contributions], round(why.mean, 2)
+        (0.5, [0.18, -0.18], 0.5)
+    """
 
     item_id: str
     prior: float

@@ -46,6 +46,15 @@ class ScoringEngine:
         dtype: of the item matrices, means and variances: float32 is fast, float64 is exact to rounding.
         tracks_variances: False where variances are hardly ever asked for: means are then computed from the belief when
             they are asked for, and variances too, which is slow.
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> import numpy as np
+        >>> engine = igcf.online.ScoringEngine(model, n_users=2)
+        >>> engine.observe(np.array([[0], [1]]), np.array([[1.0], [0.0]]))
+        >>> np.round(engine.means.astype(float), 1).tolist()
+        [[1.0, 0.4, 0.7], [0.6, 0.0, 0.3]]
     """
 
     keeps_items: ClassVar[bool] = True

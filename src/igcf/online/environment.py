@@ -20,7 +20,19 @@ BLOCK = 512
 
 
 class Learner(Protocol):
-    """Anything that recommends to many users in lock-step and learns from their reactions."""
+    """Anything that recommends to many users in lock-step and learns from their reactions.
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> import numpy as np
+        >>> learner: igcf.online.Learner = igcf.online.ModelLearner(model, igcf.Greedy())
+        >>> learner.begin(1, rng=np.random.default_rng(0))
+        >>> rows = learner.select(np.ones((1, 3), dtype=bool), k=2)
+        >>> learner.observe(rows, np.array([[1.0, np.nan]], dtype=np.float32))
+        >>> rows.tolist()
+        [[0, 2]]
+    """
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
         """Start with `n_users` new users."""
@@ -37,7 +49,15 @@ class Learner(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What was shown in every round and how the user reacted."""
+    """What was shown in every round and how the user reacted.
+
+    Example:
+        >>> import igcf, numpy as np
+        >>> values = np.array([[[4.0], [np.nan]]], dtype=np.float32)
+        >>> shown = igcf.online.Shown(rows=np.array([[[2], [0]]]), values=values)
+        >>> (shown.values >= 4).sum(axis=(1, 2)).tolist()
+        [1]
+    """
 
     rows: IntArray
     """Item rows, shape (users, rounds, slate)."""
@@ -52,7 +72,15 @@ def rewards(satisfied: BoolArray) -> FloatArray:
 
 
 class Environment:
-    """Users who react as they are known to; nothing is shown twice to anybody."""
+    """Users who react as they are known to; nothing is shown twice to anybody.
+
+    Example:
+        >>> import igcf, numpy as np
+        >>> users = igcf.online.Environment(np.array([[5.0, np.nan, 3.0]], dtype=np.float32), rounds=2)
+        >>> users.reset(np.array([0]))
+        >>> users.step(np.array([[2]])).tolist(), users.available.tolist()
+        ([[3.0]], [[True, True, False]])
+    """
 
     users: IntArray
     """Rows of the users of the current block."""
@@ -179,7 +207,17 @@ def replay(
 
 
 class ModelLearner:
-    """A model and a policy as a `Learner`."""
+    """A model and a policy as a `Learner`.
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> import numpy as np
+        >>> truth = np.array([[0.0, 1.0, np.nan]], dtype=np.float32)
+        >>> learner = igcf.online.ModelLearner(model, igcf.Greedy())
+        >>> igcf.online.replay(learner, truth, rounds=3, rng=np.random.default_rng(0)).values[0, :, 0].tolist()
+        [0.0, 1.0, nan]
+    """
 
     def __init__(self, model: Model, policy: Policy, *, forgetting: float = 1.0) -> None:
         self.model, self.policy, self.forgetting = model, policy, forgetting

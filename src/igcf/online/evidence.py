@@ -29,7 +29,15 @@ NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 
 
 class LoggedBelief(NamedTuple):
-    """What is believed of a user with a logged record: a Gaussian belief, and a constant per item beside it."""
+    """What is believed of a user with a logged record: a Gaussian belief, and a constant per item beside it.
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> belief, offset = igcf.online.belief_from_logged(model, [0], [1.0])
+        >>> belief.mean.round(2).tolist()
+        [0.85, -0.11]
+    """
 
     belief: Belief
     offset: Float32Array | None

@@ -58,6 +58,17 @@ class Policy:
 
     A subclass is a frozen dataclass; fields made by `parameter` are its parameters. With a `name` it is registered
     in `POLICIES`.
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Contrarian(igcf.online.Policy):
+        ...     def scores(self, engine, available, *, rng):
+        ...         return -engine.means
+        >>> igcf.Recommender(model, policy=Contrarian()).session().recommend()[0].item_id
+        'coffee'
     """
 
     name: ClassVar[str] = ""
@@ -124,7 +135,15 @@ class Policy:
 
 @dataclass(frozen=True)
 class Ucb(Policy):
-    """Optimism: mean + nu * std (eq:UCB2)."""
+    """Optimism: mean + nu * std (eq:UCB2).
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> pick = igcf.Recommender(model, policy=igcf.Ucb(nu=2.0)).session().recommend()[0]
+        >>> round(pick.mean, 2), round(pick.std, 2), round(pick.score, 2)
+        (0.6, 1.0, 2.6)
+    """
 
     name: ClassVar[str] = "ucb"
     label: ClassVar[str] = "Optimist (UCB)"
@@ -155,6 +174,13 @@ class InfoUcb(Policy):
     """Optimism by information (eq:UCB): mean + Gamma_t / 2 * sqrt(I), I = log(1 + var / noise) / 2.
 
     With probability 1 - delta the bound holds for all available items at once (thm:ucb).
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> pick = igcf.Recommender(model, policy=igcf.InfoUcb(delta=0.1)).session().recommend()[0]
+        >>> pick.score > pick.mean
+        True
     """
 
     name: ClassVar[str] = "info-ucb"
@@ -177,7 +203,15 @@ class InfoUcb(Policy):
 
 @dataclass(frozen=True)
 class Thompson(Policy):
-    """Posterior sampling: draw one user vector from the belief and believe it for this round."""
+    """Posterior sampling: draw one user vector from the belief and believe it for this round.
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> sampler = igcf.Recommender(model, policy=igcf.Thompson(), seed=2)
+        >>> [sampler.session().recommend()[0].item_id for _ in range(3)]
+        ['coffee', 'tea', 'tea']
+    """
 
     name: ClassVar[str] = "thompson"
     label: ClassVar[str] = "Sampler (Thompson)"
@@ -194,7 +228,14 @@ class Thompson(Policy):
 
 @dataclass(frozen=True)
 class Greedy(Policy):
-    """The item that is expected to please most; never explores on purpose."""
+    """The item that is expected to please most; never explores on purpose.
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> igcf.Recommender(model, policy=igcf.Greedy()).session().recommend()[0].item_id
+        'tea'
+    """
 
     name: ClassVar[str] = "greedy"
     label: ClassVar[str] = "Best guess only"

@@ -33,7 +33,15 @@ SKIP_ROUNDS = 20
 
 
 class SimilarItem(NamedTuple):
-    """An item and how similar it is to another one."""
+    """An item and how similar it is to another one.
+
+    Example:
+        With the model of the example of `igcf.Model`:
+
+        >>> best = igcf.Recommender(model).similar_items("tea", k=1)[0]
+        >>> best.item_id, round(best.similarity, 2)
+        ('juice', 0.71)
+    """
 
     item_id: str
     similarity: float

@@ -30,7 +30,14 @@ IndexChoice = Literal["auto", "exact", "lists"]
 
 
 class ServiceSettings(BaseSettings):
-    """What one server is and may do; made in a program, it reads neither environment nor files."""
+    """What one server is and may do; made in a program, it reads neither environment nor files.
+
+    Example:
+        >>> from igcf.service.settings import ServiceSettings
+        >>> settings = ServiceSettings(port=0, max_k=50)
+        >>> settings.max_k, settings.host
+        (50, '127.0.0.1')
+    """
 
     model_config = SettingsConfigDict(
         frozen=True,

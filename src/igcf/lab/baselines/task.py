@@ -18,7 +18,18 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Data that a method may learn from, and the sessions that it prepares for. Test users are not in it."""
+    """Data that a method may learn from, and the sessions that it prepares for. Test users are not in it.
+
+    Example:
+        >>> import igcf, numpy as np
+        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
+        >>> task = igcf.lab.baselines.Task(log, satisfied=4.0, rounds=3)
+        >>> method = igcf.lab.baselines.method_named("pop")
+        >>> learner = method.play(method.fit(task, method.defaults, np.random.default_rng(0)), method.defaults)
+        >>> learner.begin(1, rng=np.random.default_rng(0))
+        >>> learner.select(np.ones((1, 40), dtype=bool), k=3).shape
+        (1, 3)
+    """
 
     train: Interactions
     satisfied: float
@@ -69,6 +80,12 @@ class Method:
     """Method of recommending: `fit` learns from the training users, `play` makes a learner out of what was learned.
 
     A change of an `online` setting needs no new fit.
+
+    Example:
+        >>> import igcf
+        >>> method = igcf.lab.baselines.method_named("pop")
+        >>> method.name, method.uses_logged
+        ('pop', True)
     """
 
     name: str

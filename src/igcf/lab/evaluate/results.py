@@ -79,7 +79,16 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """Figures of one method, seed and session, counted from `outcome`."""
+    """Figures of one method, seed and session, counted from `outcome`.
+
+    Example:
+        >>> import igcf
+        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
+        >>> setup = igcf.lab.evaluate.setup_for(log, "cold-start", rounds=5, n_users=20, min_reactions=10)
+        >>> row = igcf.lab.evaluate.evaluate(log, setup, ["pop"]).rows[0]
+        >>> list(row.figures["precision"])
+        ['5']
+    """
 
     outcome: Outcome
     counted: Counted
@@ -120,7 +129,16 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Results of an experiment: rows, comparisons and tuning."""
+    """Results of an experiment: rows, comparisons and tuning.
+
+    Example:
+        >>> import igcf
+        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
+        >>> setup = igcf.lab.evaluate.setup_for(log, "cold-start", rounds=5, n_users=20, min_reactions=10)
+        >>> results = igcf.lab.evaluate.evaluate(log, setup, ["random", "pop"])
+        >>> results.n_users, [row.method for row in results.rows]
+        (20, ['random', 'pop'])
+    """
 
     setup: Setup
     n_users: int

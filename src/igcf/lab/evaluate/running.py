@@ -28,7 +28,14 @@ Finished = Iterator[tuple[str, list[Outcome]]]
 
 @dataclass(frozen=True)
 class Engine:
-    """Choice of what runs jobs: processes of this machine, or Ray."""
+    """Choice of what runs jobs: processes of this machine, or Ray.
+
+    Example:
+        >>> import igcf
+        >>> engine = igcf.lab.evaluate.Engine(processes=2)
+        >>> engine.name, engine.address
+        ('local', None)
+    """
 
     name: Literal["local", "ray"] = "local"
     processes: int = 1
@@ -151,7 +158,18 @@ Watcher = Callable[[Step], None]
 
 @dataclass(frozen=True)
 class Execution:
-    """Where the jobs of an experiment run, and what becomes of them on the way."""
+    """Where the jobs of an experiment run, and what becomes of them on the way.
+
+    Example:
+        >>> import igcf
+        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
+        >>> setup = igcf.lab.evaluate.setup_for(log, "cold-start", rounds=5, n_users=20, min_reactions=10)
+        >>> events = []
+        >>> execution = igcf.lab.evaluate.Execution(watch=lambda step: events.append(step.what))
+        >>> results = igcf.lab.evaluate.evaluate(log, setup, ["pop"], execution=execution)
+        >>> events
+        ['started', 'finished']
+    """
 
     engine: Engine = Engine()
     """Engine that runs the jobs, each with one thread, so that a number does not depend on where."""

@@ -31,7 +31,14 @@ Column = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Session:
-    """Number of rounds with a user, and of items that are shown in each."""
+    """Number of rounds with a user, and of items that are shown in each.
+
+    Example:
+        >>> import igcf
+        >>> session = igcf.lab.evaluate.Session(rounds=24, slate=5)
+        >>> session.rounds * session.slate
+        120
+    """
 
     rounds: int
     slate: int
@@ -54,7 +61,15 @@ class Play:
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """Experiment on one log, up to the seed: plain values only, so that it can be hashed and written down."""
+    """Experiment on one log, up to the seed: plain values only, so that it can be hashed and written down.
+
+    Example:
+        >>> import igcf
+        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
+        >>> setup = igcf.lab.evaluate.setup_for(log, "cold-start", rounds=5, n_users=20, min_reactions=10)
+        >>> setup.sessions, setup.n_users
+        ((Session(rounds=5, slate=1),), 20)
+    """
 
     dataset: str
     protocol: "Protocol"
