@@ -144,7 +144,7 @@ def test_a_command_to_copy_is_never_broken_into_two_lines(tmp_path: Path) -> Non
     log = tmp_path / "log.csv"
     log.write_text("user,item,value\n" + "".join(f"u{n % 40},i{n * 7 % 23},{n % 5 + 1}\n" for n in range(600)))
     result = run("pretrain", "--dataset", str(log), "--out", str(out))
-    assert f"meet a user with: igcf recommend {out}\n" in result.stderr
+    assert f"try it with: igcf recommend {out}\n" in result.stderr
 
 
 @pytest.mark.slow

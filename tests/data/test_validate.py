@@ -3,9 +3,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from igcf.data import synthetic_catalogue
+from igcf.data import Interactions, synthetic_catalogue
 from igcf.data.columns import Columns
 from igcf.data.findings import LEVELS, Defect, Report, validate
+from igcf.errors import DataError
 
 GOOD = "user,item,value,timestamp\na,1,5,10\na,2,4,20\nb,1,3,30\nb,2,2,40\n"
 
@@ -144,3 +145,28 @@ def test_the_synthetic_catalogue_is_without_defect(tmp_path: Path) -> None:
     report = validate(tmp_path / "log.csv")
     assert report.defects == ()
     assert report.n_rows == len(log)
+
+
+def test_order_numbers_in_place_of_users_are_refused(tmp_path: Path) -> None:
+    rows = [f"A{n},{n // 4},sku-{n % 7},{n % 5},{n}" for n in range(120)]
+    text = "order_no,wer,sku,stars,when\n" + "\n".join(rows)
+    report = check(tmp_path, text)
+    assert not report.is_usable
+    assert "say which column holds the users with user=" in only(report, "row-numbers").message
+    with pytest.raises(DataError, match="'order_no' was taken for the users"):
+        Interactions.from_csv(tmp_path / "log.csv")
+    assert validate(tmp_path / "log.csv", Columns(user="order_no")).is_usable
+    assert validate(tmp_path / "log.csv", Columns(user="wer")).n_users == 30
+
+
+def test_tables_of_users_and_items_may_call_their_ids_as_the_log_does(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("wer,was,stars\nann,x,5\nann,y,3\nbob,x,4\n")
+    (tmp_path / "people.csv").write_text("land,wer\nNL,ann\nPT,bob\n")
+    (tmp_path / "goods.csv").write_text("name,was\nTea,x\nCup,y\n")
+    columns = Columns(user="wer", item="was")
+    report = validate(tmp_path / "log.csv", columns, items=tmp_path / "goods.csv", users=tmp_path / "people.csv")
+    assert report.notes == (
+        "items: id = was, title = name; separator: comma",
+        "users: id = wer; categories: land",
+        "2 of 2 users of the log are in the table of users",
+    )

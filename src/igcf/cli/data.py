@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.options import AS_JSON, DATA_DIR, ITEMS, SATISFIED, column_options
+from igcf.cli.options import AS_JSON, DATA_DIR, ITEMS, SATISFIED, USERS, column_options
 from igcf.cli.output import console, echo, emit_json, in_options
 
 if TYPE_CHECKING:
@@ -79,11 +79,18 @@ def fetch(name: str, data_dir: str | None, as_json: bool) -> None:
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @column_options
 @ITEMS
+@USERS
 @SATISFIED
 @AS_JSON
 @click.pass_context
 def validate(
-    ctx: click.Context, path: Path, columns: "Columns", items: Path | None, satisfied: float | None, as_json: bool
+    ctx: click.Context,
+    path: Path,
+    columns: "Columns",
+    items: Path | None,
+    users: Path | None,
+    satisfied: float | None,
+    as_json: bool,
 ) -> None:
     """Check the log at PATH, say how it is understood, and report every defect with its count and its first rows.
 
@@ -98,7 +105,7 @@ def validate(
     """
     from igcf.data.findings import validate as check
 
-    report = check(path, columns, satisfied=satisfied, items=items)
+    report = check(path, columns, satisfied=satisfied, items=items, users=users)
     if as_json:
         emit_json(report.as_dict())
     else:

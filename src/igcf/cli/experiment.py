@@ -133,7 +133,7 @@ def _print_report(found: "ExperimentReport") -> None:
     for arm in found.arms:
         echo(f"{arm.arm:20} {arm.users:>9,} users  {arm.answers:>10,} answers  share {arm.share:.1%}")
     for each in found.metrics:
-        ends = "too few users" if each.low is None else f"{each.low:+.4f} to {each.high:+.4f}"
+        ends = "no interval yet" if each.low is None else f"{each.low:+.4f} to {each.high:+.4f}"
         echo(f"{each.arm:20} {each.metric:22} {each.mean:.4f}, control {each.control:.4f}: {ends}  {each.verdict}")
     if found.left_out:
         note(f"Left out: {found.left_out:,} users who have been in two arms")
@@ -155,4 +155,5 @@ def _change(url: str, change: "Callable[[Database], object]", *, as_json: bool) 
         emit_json(state.model_dump())
     else:
         arms = ", ".join(f"{each.arm} {each.share:.1%} ({each.folder})" for each in state.arms)
-        note(f"Experiment {state.name!r} is {state.state}: {arms}")
+        verb = "has" if state.state == "ended" else "is"
+        note(f"Experiment {state.name!r} {verb} {state.state}: {arms}")

@@ -74,6 +74,7 @@ def import_into(
     import numpy as np
 
     from igcf.data import load_dataset
+    from igcf.data.findings import report_of
     from igcf.model.files import load_model, model_id
     from igcf.service.store.store import Store
     from igcf.service.store.transfer import import_interactions
@@ -83,8 +84,8 @@ def import_into(
     if n_unrated := int(np.isnan(data.values).sum()):
         note(f"{n_unrated:,} reactions without an opinion are left out: the store keeps reactions that have a value")
         data = data.subset(~np.isnan(data.values))
-    if data.layout is not None:
-        note(data.layout.sentence)
+    for line in report_of(data, None, log).lines():
+        note(line)
     _refuse_users(data.user_ids)
     with closing(Store(url)) as opened, show_progress() as report:
         if model is None and (announced := opened.generation()[1]):

@@ -75,15 +75,14 @@ def run(  # noqa: PLR0913  (one parameter per option)
 @lab.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @JOBS
-@FRESH
-def verify(file: Path, jobs: int | None, fresh: bool) -> None:
-    """Recompute a results file: the same figures, and the same items shown to the same users."""
+def verify(file: Path, jobs: int | None) -> None:
+    """Play a results file again: the same figures, and the same items shown to the same users."""
     from igcf.lab.suite import SUITES, differences, play_suite
 
     document = _read(file)
     if document.get("suite") not in SUITES or "environments" not in document:
         raise ConfigError(f"{file} is not a results file of `igcf lab run`; expected agent, suite and environments")
-    with executing("local", jobs, None, None, fresh) as execution:
+    with executing("local", jobs, None, None, True) as execution:
         scores = play_suite(
             document["suite"], [document["agent"]], seed=document["seed"], execution=execution, report=note
         )

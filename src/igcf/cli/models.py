@@ -102,10 +102,12 @@ def prune(folder: Path, url: str, keep: int) -> None:
         known = announcements(store.database)
     needed = {each.folder for each in (*known[:1], *way_back(known)[:1])}
     found = sorted((path.parent for path in folder.glob(f"*/{META}")), key=lambda own: own.stat().st_mtime)
-    for path in found[:-keep]:
-        if str(path.resolve()) not in needed:
-            shutil.rmtree(path)
-            note(f"Deleted {path}")
+    unneeded = [path for path in found[:-keep] if str(path.resolve()) not in needed]
+    for path in unneeded:
+        shutil.rmtree(path)
+        note(f"Deleted {path}")
+    if not unneeded:
+        note(f"Nothing to delete: all {len(found)} models in {folder} are among the newest {keep}, or needed")
 
 
 def announced(store: "Store", folder: Path, *, force: bool = False, after: int | None = None) -> tuple[str, str, int]:

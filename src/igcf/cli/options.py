@@ -39,7 +39,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
 DATASET = click.option("--dataset", help="A known name (igcf data list) or a CSV or Parquet file.")
 DATA_DIR = click.option("--data-dir", help="Where named data sets lie (or IGCF_DATA_DIR).")
 ITEMS = click.option("--items", type=EXISTING, help="File with the ids, titles and categories of the items.")
-USERS = click.option("--users", type=EXISTING, help="File with a column user and one per attribute of the users.")
+USERS = click.option("--users", type=EXISTING, help="File with the ids of the users and a column per attribute.")
 FROM_STORE = click.option("--from-store", help="Take the reactions in a service's store: a SQLite file or a URL.")
 SATISFIED = click.option("--satisfied", type=float, help="Least value of a success [default: chosen from the values].")
 SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Makes it repeatable.")

@@ -186,7 +186,7 @@ def pretrain(
     else:
         for line in (*worth_lines(model.attribute_prior), *worth_lines(model.context_effect, "context")):
             note(line)
-        note(f"wrote {out} after {seconds:.1f} s; meet a user with: igcf recommend {out}")
+        note(f"wrote {out} after {seconds:.1f} s; try it with: igcf recommend {out}")
 
 
 def _resumed(state: Path | None, *, is_named: bool) -> bool:

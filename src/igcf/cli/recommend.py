@@ -35,7 +35,7 @@ def _policy_parameters(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @click.argument("folder", type=PATH)
 @click.option("--history", type=PATH, help="CSV file with columns item,value to start from.")
-@click.option("--save", type=PATH, help="CSV file to which the reactions of the talk are written.")
+@click.option("--save", type=PATH, help="CSV file to which the reactions of the session are written.")
 @click.option("-k", default=5, show_default=True, help="Items to print with --history or --json.")
 @click.option("--policy", type=click.Choice(POLICIES), help="How items are chosen [default: as the model says].")
 @_policy_parameters
@@ -55,7 +55,7 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
     as_json: bool,
     **parameters: float | None,
 ) -> None:
-    """Meet one user with the model in FOLDER.
+    """Recommend to one user with the model in FOLDER.
 
     Without --history and --json it asks for one reaction after the other.
 
@@ -73,7 +73,8 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
     if as_json or history:
         picks = session.recommend(k)
         if as_json:
-            emit_json({"reactions": len(session.history), "items": [pick._asdict() for pick in picks]})
+            items = [pick._asdict() | {"title": model.title(pick.item_id)} for pick in picks]
+            emit_json({"reactions": len(session.history), "items": items})
         else:
             results.print(favourites(model, picks))
         return

@@ -24,7 +24,7 @@ CONTROL = r"[\x00-\x1f\x7f-\x9f]"
 INVISIBLE = "[\u00ad\u200b-\u200f\u2060\ufeff]"
 Level = Literal["error", "warning"]
 ERRORS = (
-    "unreadable", "missing-column", "empty", "null-id", "fraction-in-id", "control-in-id", "null-value",
+    "unreadable", "missing-column", "empty", "null-id", "row-numbers", "fraction-in-id", "control-in-id", "null-value",
     "not-a-number", "nan", "infinite", "bad-time", "unknown-kind", "no-success",
 )  # fmt: skip
 WARNINGS = (
@@ -201,6 +201,7 @@ def validate(
     *,
     satisfied: float | None = None,
     items: str | Path | None = None,
+    users: str | Path | None = None,
 ) -> Report:
     """Read a log and report every defect with the numbers of its first rows, counted from 1 after the header.
 
@@ -209,6 +210,7 @@ def validate(
         columns: how the log is read; what is left out is found.
         satisfied: smallest value of a success; None: chosen from the values (`success_in`).
         items: a table of the items, to be checked beside the log.
+        users: a table of the users, likewise.
     """
     from igcf.data.reading import read_files
     from igcf.data.success import success_in
@@ -217,6 +219,7 @@ def validate(
     try:
         log = read_files(Path(path), columns, findings)
         log = log if items is None else log.with_items(items)
+        log = log if users is None else log.with_users(users)
     except DataError as error:
         defects = (Defect(error.kind, str(error), 1, error.rows), *findings.defects)
         return Report(str(path), 0, 0, 0, defects, findings.layout)

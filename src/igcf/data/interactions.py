@@ -185,18 +185,18 @@ class Interactions:
         """Return the same log with what a table of items, a file or a frame, says of them (docs/data.md)."""
         from igcf.data.items import read_items
 
-        return read_items(items).describe(self)
+        return read_items(items, id_name="item" if self.layout is None else self.layout.item).describe(self)
 
     def with_users(self, users: "str | Path | object", without: Sequence[str] = ()) -> "Interactions":
         """Return the same log with the attributes of its users: a file or frame, one row per user (docs/data.md).
 
         Args:
-            users: a column `user`, then one column per attribute.
+            users: a column `user`, or named as in the log, then one column per attribute.
             without: columns to leave out.
         """
         from igcf.data.users import read_users
 
-        table = read_users(users, without)
+        table = read_users(users, without, "user" if self.layout is None else self.layout.user)
         n_known = sum(user_id in table.row_of for user_id in self.user_ids)
         if not n_known:
             raise DataError(

@@ -13,7 +13,7 @@ from igcf.attributes import Attributes
 from igcf.data.columns import Columns, Times, cast_or_null, id_text
 from igcf.data.findings import CONTROL, Defect, Findings, Piece
 from igcf.data.interactions import Interactions
-from igcf.data.layout import ITEM_NAMES, named
+from igcf.data.layout import ITEM_NAMES, named, plain
 from igcf.data.log_files import WholeTable, read_whole
 from igcf.errors import DataError
 from igcf.item import Item
@@ -81,14 +81,15 @@ class ItemTable:
         return findings.defects
 
 
-def read_items(items: "str | Path | object", columns: Columns | None = None) -> ItemTable:
+def read_items(items: "str | Path | object", columns: Columns | None = None, id_name: str = "id") -> ItemTable:
     """Read a table of items from a text or Parquet file, or a frame; the columns are found by name, or by place.
 
     Without common names they are id, title and categories in this order. Categories are lists, or text with `|`, `;`
-    or commas between them. `columns` may say how a text file is to be read.
+    or commas between them. `columns` may say how a text file is to be read, `id_name` how the log calls the ids.
     """
-    table = read_whole(items, "the table of items", ITEM_NAMES["id"], columns)
-    found = _found_columns(table)
+    id_names = (plain(id_name), *ITEM_NAMES["id"])
+    table = read_whole(items, "the table of items", id_names, columns)
+    found = _found_columns(table, id_names)
     column = id_text(table.frame[found["id"]])
     _check_ids(column, found["id"], table)
     frame = table.frame.filter(column.is_not_null())
@@ -111,10 +112,10 @@ def read_items(items: "str | Path | object", columns: Columns | None = None) -> 
     return ItemTable(tuple(Item(**row) for row in rows), sentence, table.findings.defects)
 
 
-def _found_columns(table: WholeTable) -> dict[str, str]:
+def _found_columns(table: WholeTable, id_names: Sequence[str]) -> dict[str, str]:
     """Return the column of each part of an item."""
     frame, found = table.frame, dict[str, str]()
-    for what, names in ITEM_NAMES.items():
+    for what, names in (ITEM_NAMES | {"id": id_names}).items():
         name = named([each for each in _candidates(frame, what) if each not in found.values()], names)
         if name is not None:
             found[what] = name

@@ -15,7 +15,8 @@ Role = Literal["user", "item", "value", "timestamp", "kind"]
 ROLES: tuple[Role, ...] = ("user", "item", "value", "timestamp", "kind")
 NAMES: dict[Role, tuple[str, ...]] = {
     "user": (
-        "user", "userid", "uid", "username", "customer", "customerid", "reviewerid", "reviewer", "visitor",
+        "user", "userid", "uid", "username", "customer", "customerid", "customerno", "customernumber", "shopper",
+        "shopperid", "buyer", "buyerid", "reviewerid", "reviewer", "visitor",
         "visitorid", "member", "memberid", "profileid", "accountid", "account", "clientid", "personid", "sessionid",
         "session", "benutzer", "benutzerid", "nutzer", "nutzerid", "kunde", "kundenid", "kundennr", "kundennummer",
         "utilisateur", "idutilisateur", "client", "idclient", "usuario", "idusuario", "cliente", "idcliente",
@@ -25,7 +26,8 @@ NAMES: dict[Role, tuple[str, ...]] = {
     ),
     "item": (
         "item", "itemid", "iid", "movieid", "movie", "filmid", "film", "artistid", "artist", "songid", "song",
-        "trackid", "track", "asin", "parentasin", "productid", "product", "sku", "bookid", "book", "isbn",
+        "trackid", "track", "asin", "parentasin", "productid", "product", "productcode", "stockcode", "sku",
+        "bookid", "book", "isbn",
         "businessid", "business", "videoid", "video", "articleid", "article", "newsid", "gameid", "game", "animeid",
         "recipeid", "jokeid", "venueid", "placeid", "contentid", "showid", "courseid", "artikel", "artikelid",
         "artikelnr", "artikelnummer", "produkt", "produktid", "buch", "buchid", "produit", "idproduit", "livre",
@@ -44,6 +46,7 @@ NAMES: dict[Role, tuple[str, ...]] = {
     ),
     "timestamp": (
         "timestamp", "time", "datetime", "date", "ts", "unixreviewtime", "unixtime", "unixtimestamp", "eventtime",
+        "orderdate", "orderedat", "purchasedate", "purchasedat", "placedat", "invoicedate",
         "createdat", "created", "reviewtime", "ratedat", "datum", "zeit", "zeitpunkt", "zeitstempel", "uhrzeit",
         "horodatage", "dateheure", "fecha", "hora", "fechahora", "data", "dataora", "datahora", "tijd", "tijdstip",
         "czas", "дата", "время", "时间", "时间戳", "日期", "日時", "日付", "時刻", "날짜", "시간",
@@ -57,7 +60,7 @@ NAMES: dict[Role, tuple[str, ...]] = {
 ITEM_NAMES = {
     "id": ("id", *NAMES["item"]),
     "title": ("title", "name", "itemtitle", "itemname", "movietitle", "artistname", "productname", "headline"),
-    "categories": ("categories", "category", "genres", "genre", "tags", "tag", "topics", "topic"),
+    "categories": ("categories", "category", "genres", "genre", "tags", "tag", "topics", "topic", "department"),
     "tags": ("tags", "tag", "labels", "keywords"),
     "text": ("text", "description", "overview", "summary", "plot", "abstract"),
     "image": ("image", "imagepath", "imageurl", "poster", "posterpath", "thumbnail", "picture"),

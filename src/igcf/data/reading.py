@@ -23,6 +23,8 @@ ROW_BLOCK = 1 << 20
 MICROSECONDS = 1_000_000
 COMPACT_ROWS = 1 << 25
 """Rows in memory from which on duplicates are dropped while reading."""
+FEWEST_NUMBERED = 100
+"""Rows from which on a guessed column with an id of its own in every row numbers the rows, as order numbers do."""
 LARGEST_CODED = 1 << 24
 """Whole numbers up to here are codes of their own, which is many times faster than a dictionary of texts."""
 Number = TypeVar("Number", bound=np.generic)
@@ -283,6 +285,11 @@ class Builder:
                 message = f"{n_single:,} of {len(counts):,} ids of {column!r} have one reaction only"
                 first = np.flatnonzero((counts == 1)[idx])[:SHOWN_ROWS] + 1
                 findings.add(f"single-reaction-{key}", message, n_single, first.tolist() if is_exact else ())
+            if column in final_layout.guessed and FEWEST_NUMBERED <= n_single == len(counts) and key == "user":
+                message = f"{column!r} was taken for the users by its place alone and repeats no id; "
+                message += "say which column holds the users with user="
+                findings.refuse("row-numbers", message, n_single, "", source, first[:0])
+                findings.add("row-numbers", message, n_single)
         if n_duplicates:
             user_idx, item_idx = filtered(user_idx, is_latest), filtered(item_idx, is_latest)
             values = filtered(values, is_latest)

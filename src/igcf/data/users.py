@@ -9,7 +9,7 @@ import polars as pl
 
 from igcf.data.columns import cast_or_null, id_text
 from igcf.data.items import LIST_SIGNS
-from igcf.data.layout import NAMES, named
+from igcf.data.layout import NAMES, named, plain
 from igcf.data.log_files import read_whole
 from igcf.encoding import MOST_COLUMNS, MOST_LEVELS, Encoder, Kind
 from igcf.errors import DataError, quoted
@@ -55,7 +55,7 @@ class UserTable:
         return Encoder.fit(self.kinds, {name: self.values_of(name, user_ids) for name in self.kinds}, levels)
 
 
-def read_users(users: "str | Path | object", without: Sequence[str] = ()) -> UserTable:
+def read_users(users: "str | Path | object", without: Sequence[str] = (), id_name: str = "user") -> UserTable:
     """Read a table of users from a text or Parquet file, or a frame: a column `user`, then one per attribute.
 
     Texts are categories, several of them with `|` or `;` in between or as a list; numbers are numbers, except a few
@@ -64,12 +64,14 @@ def read_users(users: "str | Path | object", without: Sequence[str] = ()) -> Use
     Args:
         users: The table.
         without: Columns to leave out.
+        id_name: Name of the column of ids in the log; the table may have the same.
     """
-    frame, source, *_ = read_whole(users, "the table of users", USER_NAMES)
-    id_column = named(frame.columns, USER_NAMES)
+    id_names = (plain(id_name), *USER_NAMES)
+    frame, source, *_ = read_whole(users, "the table of users", id_names)
+    id_column = named(frame.columns, id_names)
     if id_column is None:
         names = ", ".join(frame.columns)
-        raise DataError(f"{source} has the columns {names}; expected one called user, with the ids of the log")
+        raise DataError(f"{source} has the columns {names}; expected one called {id_name}, with the ids of the log")
     others = [name for name in frame.columns if name != id_column]
     unknown = [name for name in without if name not in frame.columns]
     if unknown:

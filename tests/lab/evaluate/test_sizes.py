@@ -69,10 +69,11 @@ def test_a_known_data_set_keeps_the_papers_rule_and_says_so() -> None:
 
 
 def test_times_without_new_users_are_split_by_users() -> None:
-    in_turn = log(100, 20, timed=True)
+    in_turn = log(220, 20, timed=True)
     assert fitting_size(in_turn).split == "time"
+    assert fitting_size(log(100, 20, timed=True)).split == "users"  # half of 50 new users are too few to compare
     mixed = Interactions.from_arrays(
-        in_turn.user_idx, in_turn.item_idx, in_turn.values, np.tile(np.arange(20), 100)
+        in_turn.user_idx, in_turn.item_idx, in_turn.values, np.tile(np.arange(20), 220)
     )  # everybody begins at once
     assert fitting_size(mixed).split == "users"
 

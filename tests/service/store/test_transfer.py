@@ -199,3 +199,18 @@ def test_a_user_whom_no_request_could_name_is_refused_before_anything_is_stored(
     assert found.exit_code == 2
     assert reason in found.stderr
     assert not (tmp_path / "s.db").exists()
+
+
+def test_an_import_says_what_validate_says_and_stores_nothing_by_order_number(
+    model_folder: Path, tmp_path: Path
+) -> None:
+    rows = "".join(f"A{n},u{n // 4},item-{n % 9},5,x\n" for n in range(120))
+    command = ["import", str(tmp_path / "log.csv"), "--store", str(tmp_path / "s.db"), "--model", str(model_folder)]
+    (tmp_path / "log.csv").write_text("order_no,wer,sku,stars,note\n" + rows)
+    refused = CliRunner().invoke(cli, command)
+    assert refused.exit_code == 2
+    assert "say which column holds the users with --user" in refused.stderr
+    assert not (tmp_path / "s.db").exists()
+    stored = CliRunner().invoke(cli, [*command, "--user", "wer"])
+    assert stored.exit_code == 0, stored.stderr
+    assert "warning: no-times" in stored.stderr

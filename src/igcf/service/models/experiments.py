@@ -102,7 +102,7 @@ class ReportedMetric(BaseModel):
     mean: float
     control: float
     difference: float
-    low: float | None = Field(description="Null: too few users to say anything.")
+    low: float | None = Field(description="Null: too few users, or all of them alike.")
     high: float | None
     verdict: Literal["better", "worse", "undecided"]
 

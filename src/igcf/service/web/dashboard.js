@@ -60,7 +60,7 @@ function flat(value, name = "") {
 }
 
 /** @param {unknown} value */
-const plain = (value) => (typeof value === "number" ? String(Number(value.toPrecision(6))) : typeof value === "string" ? value : JSON.stringify(value) ?? "–");
+const plain = (value) => (typeof value === "number" ? String(Number.isInteger(value) ? value : Number(value.toPrecision(6))) : typeof value === "string" ? value : JSON.stringify(value) ?? "–");
 
 /** @param {[string, string][]} pairs */
 function facts(pairs) {

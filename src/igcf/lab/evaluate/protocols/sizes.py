@@ -14,8 +14,10 @@ LENGTHS = (120, 60, 40, 20, 10, 5, 2, 1)
 LEAST_REACTIONS = (5, 2, 1)
 """Least number of reactions of a test user, the first that enough users reach."""
 MOST_USERS = 600
-FEWEST_COLD_USERS = 20
+FEWEST_NEW_USERS = 100
 """Where a split in time leaves fewer new users than this, half of the users are drawn instead."""
+FEWEST_COLD_USERS = 20
+"""Users who must have the least number of reactions of a test user."""
 FEWEST_ROUNDS = 10
 """Rounds that also users with fewer reactions are played, where the catalogue allows it."""
 QUANTILES = (0.5, 0.9)
@@ -54,7 +56,7 @@ def fitting_size(data: Interactions, split: Literal["time", "users", "auto"] = "
     """Return the experiment that tests ordinary users: everybody with five reactions, for about as many rounds."""
     reactions = np.bincount(data.user_idx, minlength=data.n_users)
     chosen: Literal["time", "users"] = "users"
-    if split == "time" or (split == "auto" and has_all_times(data) and len(_new_users(data)) >= FEWEST_COLD_USERS):
+    if split == "time" or (split == "auto" and has_all_times(data) and len(_new_users(data)) >= FEWEST_NEW_USERS):
         chosen = "time"
     cold = reactions[_new_users(data)] if chosen == "time" else np.sort(reactions[reactions > 0])[::2]
     least = next((n for n in LEAST_REACTIONS if (cold >= n).sum() >= min(FEWEST_COLD_USERS, len(cold) / 4)), 1)
