@@ -457,6 +457,15 @@ def test_a_session_is_saved_as_evidence(tmp_path: Path) -> None:
         recommender.load_session(tmp_path / "other.json")
 
 
+def test_a_saved_session_keeps_the_weight_of_a_record_whose_reactions_were_replaced(tmp_path: Path) -> None:
+    recommender = igcf.Recommender(ensemble_model(), igcf.Greedy())
+    session = recommender.session([("item-1", 1.0)], logged=[("item-1", 5.0), ("item-2", 4.0), ("item-3", 5.0)])
+    session.save(tmp_path / "ann.json")
+    again = recommender.load_session(tmp_path / "ann.json")
+    assert again.logged == session.logged == [("item-2", 4.0), ("item-3", 5.0)]
+    np.testing.assert_array_equal(again.moments(), session.moments())
+
+
 def test_a_new_reaction_replaces_the_one_before_and_undo_brings_it_back() -> None:
     recommender = igcf.Recommender(genre_model(), igcf.Greedy())
     session = recommender.session(logged=[("i3", 4.0), ("i4", 1.0)])

@@ -234,8 +234,9 @@ class Session:
         """Write the evidence, no numbers of the model, as JSON; `Recommender.load_session` reads it."""
         user = self._user if isinstance(self._user, str | int) else None
         saved = {"format": SESSION_FORMAT, "user": user, "until": self._until}
-        reactions = {"logged": self.logged, "history": self.history}
         ids = self.model.item_ids
+        logged = [(ids[row], value) for row, value in self._evidence.logged.items()]  # what was replaced weighs, too
+        reactions = {"logged": logged, "history": self.history}
         contexts = {ids[row]: dict(each.context) for row, each in self._evidence.shown.items() if each.context}
         others = {"attributes": self._given, "contexts": contexts}
         text = json.dumps(saved | reactions | others, allow_nan=False)

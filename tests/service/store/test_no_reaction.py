@@ -113,3 +113,16 @@ def test_without_the_setting_nothing_is_counted(open_service: OpenService, monke
 def test_a_time_that_is_none_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^no_reaction_after"):
         ServiceSettings(no_reaction_after=text)
+
+
+def test_the_log_of_a_user_is_read_once_however_many_answers_are_due(
+    open_service: OpenService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, read = open_service(no_reaction_after="1s"), []
+    client = TestClient(create_app(context))
+    items = {item for _ in range(5) for item in shown(client, "ann")}
+    original = no_reaction.read_events
+    monkeypatch.setattr(no_reaction, "read_events", lambda *asked: read.append(asked[1]) or original(*asked))
+    later(context, monkeypatch, 2)
+    assert read == ["ann"]
+    assert history(client, "ann") == dict.fromkeys(items)

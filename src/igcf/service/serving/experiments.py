@@ -85,6 +85,7 @@ class Experiments:
         if newest is not None and not is_running(newest):
             newest = None
         if (newest and newest.number) == (self.running and self.running.number):
+            self.problem = None
             return
         try:
             following = None if newest is None else self._opened(newest)
@@ -111,10 +112,10 @@ class Experiments:
         arms = {}
         for name, arm in definition["arms"].items():
             if arm["model"] not in opened:
-                current = CurrentModel(self._loaded(row.name, arm), 0)
-                self._items.attach(current)
-                opened[arm["model"]] = current, ItemsFromLog(self._store)
+                opened[arm["model"]] = CurrentModel(self._loaded(row.name, arm), 0), ItemsFromLog(self._store)
             arms[name] = self._arm(arm, *opened[arm["model"]])
+        for current, _ in opened.values():  # not before all are there: a server that cannot follow tries again
+            self._items.attach(current)
         return Experiment(row.number, row.name, start, end, layout, arms)
 
     def _loaded(self, name: str, arm: Mapping[str, Any]) -> ServedModel:

@@ -38,11 +38,12 @@ def _count(connection: sa.Connection, is_due: sa.ColumnElement[bool]) -> dict[st
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(FORGET_LOCK)))  # nobody is deleted meanwhile
     query = sa.select(recommendations).where(is_due).order_by(recommendations.c.due).limit(AT_ONCE)
     answers = connection.execute(query).all()
-    lock_users(connection, sorted({answer.user_id for answer in answers}))
+    user_ids = sorted({answer.user_id for answer in answers})
+    lock_users(connection, user_ids)
+    known = {user_id: _known(connection, user_id) for user_id in user_ids}  # once: a log may be long
     additions: dict[str, list[NewEvent]] = {}
     for answer in answers:
-        new = additions.setdefault(answer.user_id, [])
-        new += _ignored(connection, answer, {event.item_id for event in new})
+        additions.setdefault(answer.user_id, []).extend(_ignored(answer, *known[answer.user_id]))
     appended = append(connection, {user_id: events for user_id, events in additions.items() if events}, "")
     key = (recommendations.c.user_id, recommendations.c.recommendation_id)
     keys = [(answer.user_id, answer.recommendation_id) for answer in answers]
@@ -50,11 +51,19 @@ def _count(connection: sa.Connection, is_due: sa.ColumnElement[bool]) -> dict[st
     return appended
 
 
-def _ignored(connection: sa.Connection, answer: Any, counted: set[str | None]) -> list[NewEvent]:
-    """Return an event for each item of an answer that drew nothing, and is not in an earlier answer of this turn."""
-    events = read_events(connection, answer.user_id)
-    done = {event.item_id for event in in_force(events) if event.evidence != "skip"} | counted
-    done |= {event.item_id for event in events if event.arrived > answer.time - 0.001}  # stored in milliseconds
+def _known(connection: sa.Connection, user_id: str) -> tuple[set[str | None], dict[str | None, float]]:
+    """Return the items that a user has reacted to, and when the last event about each item arrived."""
+    events = read_events(connection, user_id)
+    done = {event.item_id for event in in_force(events) if event.evidence != "skip"}
+    return done, {event.item_id: event.arrived for event in events}
+
+
+def _ignored(answer: Any, done: set[str | None], arrived: dict[str | None, float]) -> list[NewEvent]:
+    """Return an event for each item of an answer that drew nothing, and add these items to `done`."""
+    since = answer.time - 0.001  # stored in milliseconds
+    shown = dict.fromkeys(each["item"] for each in json.loads(answer.items))
+    items = [item for item in shown if item not in done and arrived.get(item, since) <= since]
+    done.update(items)
     return [
         NewEvent(
             f"ignored:{answer.recommendation_id}:{sha256(item.encode()).hexdigest()[:16]}",
@@ -64,6 +73,5 @@ def _ignored(connection: sa.Connection, answer: Any, counted: set[str | None]) -
             time=answer.due,
             model=answer.model,
         )
-        for item in dict.fromkeys(each["item"] for each in json.loads(answer.items))
-        if item not in done
+        for item in items
     ]
