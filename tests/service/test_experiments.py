@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from igcf.cli.main import cli
 from igcf.errors import ConfigError, IgcfError
 from igcf.model.files import model_id
+from igcf.online import Recommender
 from igcf.service.context import ServiceContext
 from igcf.service.errors import ExperimentConflictError
 from igcf.service.experiment_report import report_experiment
@@ -24,7 +25,8 @@ from igcf.service.serving.experiment_changes import (
     stop_experiment,
 )
 from igcf.service.serving.model_swap import follow, load_and_announce
-from tests.service.conftest import OpenService
+from tests.service.conftest import OpenService, small_model
+from tests.toys import attributed, contextual
 
 USERS = [f"user-{n}" for n in range(60)]
 
@@ -265,6 +267,38 @@ def test_what_cannot_be_changed_is_refused(open_service: OpenService, file: Path
     assert client.post("/v1/experiments", json={"action": "shares", "shares": {"new": 1}}).status_code == 422
     assert client.post("/v1/experiments", json={"action": "promote", "arm": "a"}).status_code == 422
     assert client.get("/v1/experiments/other").status_code == 404
+
+
+def test_a_request_names_what_only_another_arm_knows(
+    open_service: OpenService, tmp_path: Path, model_folder: Path
+) -> None:
+    """Attributes, a context and an item that only the new model knows do not turn users of the old one away."""
+    model = contextual(attributed(small_model(180)))
+    ids = ["novel", *model.item_ids[1:]]
+    model.changed(item_ids=ids).save(tmp_path / "knows-more")
+    context = open_service()
+    client = started(context, written(tmp_path / "e.toml", arms_of(model_folder, tmp_path / "knows-more")))
+    by_arm = {arm: user for user, arm in arms(client).items()}
+    for arm, user in by_arm.items():
+        url, said = f"/v1/users/{user}", {"device": "phone"}
+        client.put(f"{url}/attributes", json={"attributes": {"gender": "f"}}).raise_for_status()
+        assert client.get(url).json()["attributes"] == {"gender": "f"}, "kept for the day on which the user moves"
+        ask = {"k": 1, "context": said, "attributes": {"income": 90}, "candidates": ["novel", "item-7"]}
+        found = client.post(f"{url}/recommendations", json=ask).json()["items"]
+        assert arm == "new" or found[0]["item"] == "item-7"
+        for item in ("novel", "item-9"):
+            told = {"item": item, "value": 5.0, "context": said}
+            client.post(f"{url}/feedback", json=told).raise_for_status()
+        assert client.post(f"{url}/recommendations", json={"context": {"mood": "x"}}).status_code == 422
+        assert client.post(f"{url}/feedback", json={"item": "nowhere", "value": 5.0}).status_code == 404
+    client.post("/v1/experiments", json={"action": "shares", "shares": {"old": 0, "new": 1}}).raise_for_status()
+    reactions = [("novel", 5.0), ("item-9", 5.0)]
+    recommender = Recommender(model.changed(item_ids=ids))
+    contexts = {item: {"device": "phone"} for item, _ in reactions}
+    expected = recommender.session(reactions, attributes={"gender": "f"}, contexts=contexts).belief.mean
+    for user in by_arm.values():
+        found = client.get(f"/v1/users/{user}").json()
+        assert found["belief"]["mean"] == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_server_that_cannot_load_an_arm_is_not_ready_and_says_so(

@@ -131,6 +131,10 @@ def test_slots_of_one_answer_are_rows_with_its_name(tmp_path: Path) -> None:
     [
         (lambda frame: frame.drop("propensity"), "has no column 'propensity'"),
         (lambda frame: frame.with_columns(pl.lit(0.0).alias("propensity")), "row 1 has the propensity 0.0; expected"),
+        (lambda frame: frame.with_columns(slot_propensity=pl.lit(0.0)), "row 1 has the slot_propensity 0.0; expected"),
+        (lambda frame: frame.with_columns(slot_propensity=pl.lit("x")), "row 1 has the slot_propensity 'x'; expected"),
+        (lambda frame: frame.with_columns(item=pl.lit(None)), "row 1 has no user or no item"),
+        (lambda frame: frame.with_columns(answer=pl.lit(1)), "answer 1 has rows of several users"),
         (lambda frame: frame.with_columns(pl.lit(9.0).alias("value")), "row 1: "),
     ],
 )

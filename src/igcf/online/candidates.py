@@ -139,9 +139,13 @@ def _answers(path: Path, model: Model) -> Iterator[tuple[str, list[float | None]
         raise DataError(f"{path} has no column {missing[0]!r}; expected {', '.join(COLUMNS)} and perhaps answer")
     rows = list(frame.iter_rows(named=True))
     for number, row in enumerate(rows, 1):
-        p = row["propensity"]
-        if not (isinstance(p, int | float) and 0 < p <= 1):
-            raise DataError(f"{path}: row {number} has the propensity {p!r}; expected a number above 0, up to 1")
+        if row["user"] is None or row["item"] is None:
+            raise DataError(f"{path}: row {number} has no user or no item; leave the row out, or name both")
+        for name in ("propensity", "slot_propensity"):
+            p = row.get(name)
+            is_unknown = name == "slot_propensity" and (p is None or p != p)
+            if not (is_unknown or (isinstance(p, int | float) and 0 < p <= 1)):
+                raise DataError(f"{path}: row {number} has the {name} {p!r}; expected a number above 0, up to 1")
         try:
             model.reward.checked(row["value"])
         except FeedbackError as error:
@@ -150,6 +154,8 @@ def _answers(path: Path, model: Model) -> Iterator[tuple[str, list[float | None]
     key = (lambda pair: pair[1]["answer"]) if has_answers else (lambda pair: pair[0])
     for _, group in groupby(enumerate(rows), key=key):
         own = [row for _, row in group]
+        if len({row["user"] for row in own}) > 1:
+            raise DataError(f"{path}: answer {own[0]['answer']!r} has rows of several users; number every answer apart")
         values = [None if row["value"] is None or isnan(row["value"]) else float(row["value"]) for row in own]
         chances = [float(row["propensity"]) for row in own]
         slots = (

@@ -126,9 +126,9 @@ def test_a_batch_is_one_commit(context: ServiceContext) -> None:
 
 
 def reaction(context: ServiceContext, user: str, number: int) -> Reaction:
-    served = context.current_model.served
+    place = context.place(user)
     said = Feedback(item=f"item-{number % 200}", value=4.0, event_id=f"e{number}")
-    return Reaction(served, user, checked_event(served, said))
+    return Reaction(place.served, user, checked_event(place, said))
 
 
 def test_two_servers_store_groups_of_the_same_users_in_any_order(open_service: OpenService) -> None:

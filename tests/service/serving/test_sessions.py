@@ -128,7 +128,7 @@ def test_a_long_history_is_served_and_explained(open_service: OpenService) -> No
     context = open_service()
     served = context.current_model.served
     reactions = [Feedback(item=f"item-{n % 150}", value=float(n % 5 + 1), event_id=f"e{n}") for n in range(900)]
-    events = [checked_event(served, reaction) for reaction in reactions]
+    events = [checked_event(context.place("ann"), reaction) for reaction in reactions]
     store_reactions(context, served, "ann", events)
     other = open_service()
     expected = Recommender(served.model).session([(reaction.item, reaction.value) for reaction in reactions[-150:]])

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
 from igcf.errors import ConfigError
@@ -11,6 +12,8 @@ from igcf.service.http.application import create_app
 from igcf.service.serving.model_swap import learn_ignored
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import no_reaction
+from igcf.service.store.log import read_events
+from igcf.service.store.records import Event
 from tests.service.conftest import OpenService
 
 
@@ -118,11 +121,15 @@ def test_a_time_that_is_none_is_refused_in_one_sentence(text: str) -> None:
 def test_the_log_of_a_user_is_read_once_however_many_answers_are_due(
     open_service: OpenService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context, read = open_service(no_reaction_after="1s"), []
+    context, read = open_service(no_reaction_after="1s"), list[str]()
     client = TestClient(create_app(context))
     items = {item for _ in range(5) for item in shown(client, "ann")}
-    original = no_reaction.read_events
-    monkeypatch.setattr(no_reaction, "read_events", lambda *asked: read.append(asked[1]) or original(*asked))
+
+    def noted(connection: sa.Connection, user_id: str) -> list[Event]:
+        read.append(user_id)
+        return read_events(connection, user_id)
+
+    monkeypatch.setattr(no_reaction, "read_events", noted)
     later(context, monkeypatch, 2)
     assert read == ["ann"]
     assert history(client, "ann") == dict.fromkeys(items)

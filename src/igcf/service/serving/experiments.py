@@ -6,12 +6,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from igcf.errors import ModelError
 from igcf.experiments.assignment import Layout, point
 from igcf.model.usage import PolicyChoice
 from igcf.online import Rules
+from igcf.service.models.requests import RecommendationRequest
 from igcf.service.serving.items_from_log import ItemsFromLog
 from igcf.service.serving.live_items import LiveItems
 from igcf.service.serving.served_model import CurrentModel, ServedModel
@@ -30,6 +31,32 @@ class Place(NamedTuple):
     rules: Rules | None
     experiment: str | None = None
     arm: str | None = None
+    arms: tuple[CurrentModel, ...] = ()
+    """The models of all arms: a caller says the same to users of each, and no arm refuses what another one knows."""
+
+    def own_part(self, kind: Literal["attribute_prior", "context_effect"], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Leave out the names of attributes, or of a context, that only models of other arms know."""
+        models = (self.served.model, *(each.served.model for each in self.arms))
+        own, *others = (set(found.encoder.names if (found := getattr(each, kind)) else ()) for each in models)
+        return {name: value for name, value in given.items() if name in own or not any(name in each for each in others)}
+
+    def knows_elsewhere(self, item_id: str) -> bool:
+        """Whether only models of other arms know an item."""
+        models = (each.served.model for each in self.arms)
+        return self.served.model.known_row(item_id) is None and any(
+            each.known_row(item_id) is not None for each in models
+        )
+
+    def own_request(self, ask: RecommendationRequest) -> RecommendationRequest:
+        """Leave out of a request what only models of other arms know."""
+        if not self.arms or not (ask.attributes or ask.context or ask.candidates):
+            return ask
+        own = {
+            "attributes": self.own_part("attribute_prior", ask.attributes or {}),
+            "context": self.own_part("context_effect", ask.context or {}),
+            "candidates": ask.candidates and [item for item in ask.candidates if not self.knows_elsewhere(item)],
+        }
+        return ask.model_copy(update=own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +100,8 @@ class Experiments:
             return None
         name = running.layout.arm(point(running.name, user_id))
         arm = running.arms[name]
-        return Place(arm.current.served, arm.policy, arm.explore, arm.rules, running.name, name)
+        models = tuple(each.current for each in running.arms.values())
+        return Place(arm.current.served, arm.policy, arm.explore, arm.rules, running.name, name, models)
 
     def follow(self) -> None:
         """Bring this server to the newest decision; what it serves changes at once and as a whole."""

@@ -21,6 +21,7 @@ from igcf.service.models.responses import (
     HistoryReceipt,
     MergeReceipt,
 )
+from igcf.service.serving.experiments import Place
 from igcf.service.serving.group_commit import Joining, Outcome, Reaction, received
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import Appended, Event, NewEvent, Receipt, attributes_in, in_force
@@ -32,15 +33,15 @@ SKIP, SHOWN = "skip", "shown"
 
 def react(context: ServiceContext, user_id: str, reaction: Feedback) -> FeedbackReceipt:
     """Store one reaction and learn from it; it is durable when this returns."""
-    served = context.place(user_id).served
-    return _told(store_reactions(context, served, user_id, [checked_event(served, reaction)])[0])
+    place = context.place(user_id)
+    return _told(store_reactions(context, place.served, user_id, [checked_event(place, reaction)])[0])
 
 
 async def react_together(context: ServiceContext, user_id: str, reaction: Feedback) -> FeedbackReceipt:
     """Do what `react` does, in one transaction with the reactions of others that come at the same time."""
-    served = context.place(user_id).served
-    event = checked_event(served, reaction)
-    return _told(await context.reactions.store(Reaction(served, user_id, event), partial(store_together, context)))
+    place = context.place(user_id)
+    mine = Reaction(place.served, user_id, checked_event(place, reaction))
+    return _told(await context.reactions.store(mine, partial(store_together, context)))
 
 
 def _told(receipt: Receipt) -> FeedbackReceipt:
@@ -95,16 +96,16 @@ def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | Reques
         raise ConfigError(f"the batch has {len(entries)} reactions; this server allows {context.settings.max_batch}")
     checked: list[Reaction] = []
     refused: dict[int, IgcfError] = {}
-    for place, entry in enumerate(entries):
+    for number, entry in enumerate(entries):
         try:
             if isinstance(entry, RequestError):
                 raise entry
-            served = context.place(entry.user).served
-            checked.append(Reaction(served, entry.user, checked_event(served, entry)))
+            place = context.place(entry.user)
+            checked.append(Reaction(place.served, entry.user, checked_event(place, entry)))
         except IgcfError as error:
-            refused[place] = error
+            refused[number] = error
     found = iter(store_together(context, checked))
-    results = [_failed(refused[place]) if place in refused else _entry(next(found)) for place in range(len(entries))]
+    results = [_failed(refused[n]) if n in refused else _entry(next(found)) for n in range(len(entries))]
     duplicates = sum(result.duplicate is True for result in results)
     failed = sum(result.error is not None for result in results)
     stored = len(results) - duplicates - failed
@@ -125,13 +126,15 @@ def _failed(error: IgcfError) -> BatchEntry:
     return BatchEntry(error=told["error"], message=told["message"])
 
 
-def checked_event(served: ServedModel, reaction: Feedback) -> NewEvent:
-    """Check a reaction against the model in service, before anything is stored."""
-    served.model.item_row(reaction.item)
+def checked_event(place: Place, reaction: Feedback) -> NewEvent:
+    """Check a reaction against what its user is served, before anything is stored."""
+    served = place.served
+    if not place.knows_elsewhere(reaction.item):  # else it was shown before the user came into this arm, or elsewhere
+        served.model.item_row(reaction.item)
     event_id = reaction.event_id or uuid.uuid4().hex
     context, details = reaction.recommendation_id, None
     if reaction.context and reaction.kind != SKIP:
-        context_shift(served.model, reaction.context)
+        context_shift(served.model, place.own_part("context_effect", reaction.context))
         details = json.dumps(reaction.context, sort_keys=True, allow_nan=False)
     if reaction.kind in (SKIP, SHOWN):
         if reaction.value is not None:
@@ -226,8 +229,9 @@ def _metric_kind(served: ServedModel, event: Event) -> str:
 
 def set_attributes(context: ServiceContext, user_id: str, attributes: dict[str, Any]) -> AttributesReceipt:
     """Replace what is known of a user beside reactions; the same again changes nothing."""
-    served = context.place(user_id).served
-    encoded = encode_attributes(served.model, attributes)
+    place = context.place(user_id)
+    served = place.served
+    encoded = encode_attributes(served.model, place.own_part("attribute_prior", attributes))
     known = {name: value for name, value in attributes.items() if value is not None}
     stored = attributes_in(in_force(context.store.events(user_id)))
     revision = context.store.version(user_id)[1]

@@ -126,7 +126,7 @@ def recommend(
     """
     check_limits(context.settings, ask)
     place = context.place(user_id)  # once: the whole answer comes from this model
-    served = place.served
+    served, ask = place.served, place.own_request(ask)
     used, policy = resolve_policy(context.settings, place.policy, place.explore, ask.policy, ask.nu)
     k, rules = ask.k, answer_rules(place.rules, ask)
     with context.users.open(served, user_id, version) as user:
