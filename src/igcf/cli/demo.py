@@ -36,7 +36,7 @@ OTHER_COLUMNS = 56
 @SEED
 @AS_JSON
 def demo(out: Path, rounds: int, seed: int, as_json: bool) -> None:
-    """Learn the embedded catalogue, compare with the baselines, meet one cold user, write a report.
+    """Learn the embedded catalogue, compare with the baselines, play one new user, write a report.
 
     \b
     Examples:
@@ -123,7 +123,7 @@ def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict
 
 
 def _tell(story: dict[str, Any], rounds: int) -> None:
-    console.print(f"[bold]4. One cold user[/]  {escape(story['user'])}, a reaction a round")
+    console.print(f"[bold]4. One new user[/]  {escape(story['user'])}, a reaction a round")
     shown = Column("shown", no_wrap=True, overflow="ellipsis", max_width=max(results.width - OTHER_COLUMNS, 10))
     table = Table("round", shown, "expected", "to", "reaction", "hits", "popular", box=None)
     for line in story["rounds"][:20]:

@@ -25,7 +25,7 @@ from igcf.threads import prefer_one_thread
     help="Serve the embedded catalogue, or a data set known by name such as ml-1m; learned at the first call.",
 )
 @CONFIG
-@click.option("--print-config", is_flag=True, help="Print the settings and where each comes from, and end.")
+@click.option("--print-config", is_flag=True, help="Print the settings and where each comes from, and exit.")
 @setting_options
 @click.option("--model-override", is_flag=True, help="Announce DIR, though the store says to serve another model.")
 @click.option("--import", "log", metavar="LOG", help="Store the reactions of a log first, each once (igcf import).")
