@@ -3,12 +3,13 @@
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from igcf.cli.options import AS_JSON, DATA_DIR, PATH, column_options
+from igcf.cli.options import AS_JSON, DATA_DIR, PATH, USERS, column_options, with_users
 from igcf.cli.output import emit_json, note
 from igcf.cli.service_options import of_store
 from igcf.errors import DataError
@@ -24,10 +25,19 @@ if TYPE_CHECKING:
 @of_store
 @click.option("--model", type=PATH, help="Folder of the model that is served [default: the one that is announced].")
 @DATA_DIR
+@USERS
 @column_options
 @AS_JSON
-def import_log(log: str, url: str, model: Path | None, data_dir: str | None, columns: "Columns", as_json: bool) -> None:
-    """Store the reactions of LOG as the past of its users.
+def import_log(
+    log: str,
+    url: str,
+    model: Path | None,
+    data_dir: str | None,
+    users: Path | None,
+    columns: "Columns",
+    as_json: bool,
+) -> None:
+    """Store the reactions of LOG as the past of its users, and with --users their attributes.
 
     LOG is a known name (igcf data list) or a CSV or Parquet file. Every batch is durable. An import that was stopped
     is simply repeated: a reaction that is stored already is not stored again.
@@ -36,11 +46,12 @@ def import_log(log: str, url: str, model: Path | None, data_dir: str | None, col
     Examples:
       igcf import ratings.csv --store igcf.db
       igcf import ratings.csv --store igcf.db --model model/
+      igcf import ratings.csv --users people.csv --store igcf.db
       igcf import ml-1m --store postgresql://igcf@db/igcf --model model/
       igcf import plays.csv --user userID --item artistID --value plays --store igcf.db --model model/
     """
     started = time.perf_counter()
-    done, unknown = import_into(url, model, log, data_dir, columns)
+    done, unknown = import_into(url, model, log, data_dir, columns, users)
     seconds = time.perf_counter() - started
     if as_json:
         from igcf.service.store.urls import printed_store
@@ -68,7 +79,12 @@ def _refuse_users(user_ids: Sequence[str]) -> None:
 
 
 def import_into(
-    url: str, model: Path | None, log: str, data_dir: str | None, columns: "Columns | None"
+    url: str,
+    model: Path | None,
+    log: str,
+    data_dir: str | None,
+    columns: "Columns | None",
+    users: Path | None = None,
 ) -> "tuple[Imported, int]":
     """Import a log and say what became of it; returns that, and the number of its items that the model lacks."""
     import numpy as np
@@ -80,7 +96,8 @@ def import_into(
     from igcf.service.store.transfer import import_interactions
 
     items = None if model is None else set(load_model(model).item_ids)
-    data = load_dataset(log, data_dir, columns=columns)
+    data = replace(load_dataset(log, data_dir, columns=columns), users=None)  # those of a known data set stay out
+    data = with_users(data, users)
     if n_unrated := int(np.isnan(data.values).sum()):
         note(f"{n_unrated:,} reactions without an opinion are left out: the store keeps reactions that have a value")
         data = data.subset(~np.isnan(data.values))

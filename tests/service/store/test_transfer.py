@@ -4,7 +4,9 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -15,6 +17,7 @@ from click.testing import CliRunner
 from igcf.cli.main import cli
 from igcf.data import Interactions
 from igcf.service.store import NewEvent, Store, read_store
+from igcf.service.store.export import stored_attributes
 from igcf.service.store.tables import feedback, users
 from igcf.service.store.transfer import import_interactions, logged_event_id
 from tests.service.processes import Server
@@ -214,3 +217,22 @@ def test_an_import_says_what_validate_says_and_stores_nothing_by_order_number(
     stored = CliRunner().invoke(cli, [*command, "--user", "wer"])
     assert stored.exit_code == 0, stored.stderr
     assert "warning: no-times" in stored.stderr
+
+
+def test_a_table_of_users_is_imported_with_the_log_and_only_changes_are_stored_again(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("wer,sku,stars\nann,x,5\nann,y,1\nbob,x,4\n")
+    target = str(tmp_path / "s.db")
+    command = ["import", str(tmp_path / "log.csv"), "--user", "wer", "--store", target, "--json"]
+
+    def imported(country: str) -> tuple[int, dict[str, Any]]:
+        (tmp_path / "people.csv").write_text(f"wer,country\nann,{country}\nbob,PT\n")
+        done = CliRunner().invoke(cli, [*command, "--users", str(tmp_path / "people.csv")])
+        assert done.exit_code == 0, done.stderr
+        with closing(Store(target)) as store:
+            return json.loads(done.stdout)["stored"], stored_attributes(store)
+
+    assert imported("NL") == (3, {"ann": {"country": "NL"}, "bob": {"country": "PT"}})
+    assert imported("FI") == (0, {"ann": {"country": "FI"}, "bob": {"country": "PT"}})
+    assert imported("NL")[1]["ann"] == {"country": "NL"}
+    with closing(Store(target)) as store:
+        assert [len(store.events(user)) for user in ("ann", "bob")] == [2 + 3, 1 + 1]

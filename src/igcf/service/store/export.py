@@ -92,7 +92,7 @@ def read_store(url: str) -> StoreLog:
         log, query = _reactions()
         query = query.order_by(sa.func.coalesce(log.time, 0.0), log.user_id, log.revision)
         rows = store.database.read(lambda connection: connection.execute(query).all())
-        described, attributes = _described(store), _attributes(store)
+        described, attributes = _described(store), stored_attributes(store)
         name = store.database.name
     users, items, values, times, kinds = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     evidence = tuple(_evidence(kind, value) for kind, value in zip(kinds, values, strict=True))
@@ -135,7 +135,7 @@ def write_reactions(folder: Path, url: str, *, described: Sequence[Item] = ()) -
             seen.update(frame["item"].unique())
             if len(frame):
                 frame.write_parquet(part_folder / LOG / f"{piece:06d}.parquet")
-        of_store, people = _described(store), _user_table(_attributes(store))
+        of_store, people = _described(store), _user_table(stored_attributes(store))
         name = store.database.name
     if not seen:
         raise StoreError(f"the store {name} has no reactions to learn from")
@@ -197,7 +197,7 @@ def _reactions() -> "tuple[Any, sa.Select[Any]]":
     return log, sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence)
 
 
-def _attributes(store: Store) -> dict[str, dict[str, Any]]:
+def stored_attributes(store: Store) -> dict[str, dict[str, Any]]:
     """Read the attributes of all users who have any."""
     log = rows_in_force(feedback.c.evidence == "attributes").c
     query = sa.select(log.user_id, log.details)

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,6 +15,7 @@ import sqlalchemy as sa
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
 from igcf.service.store.database import rows_of
+from igcf.service.store.export import stored_attributes
 from igcf.service.store.log import append
 from igcf.service.store.maintenance import make_durable
 from igcf.service.store.records import NewEvent
@@ -61,6 +63,8 @@ def import_interactions(
 ) -> Imported:
     """Store a whole log as logged reactions, in durable batches; killed and repeated, it stores every reaction once.
 
+    The attributes of its table of users, where it has one, become those of the users.
+
     Args:
         store: where to.
         data: the log.
@@ -68,11 +72,11 @@ def import_interactions(
         report: called after each batch with the number of reactions done.
     """
     stored = done = 0
-    logs = _user_logs(data)
+    logs = _user_logs(data, {} if data.users is None else stored_attributes(store))
     while batch := _next_batch(logs):
         appended = store.database.write(lambda connection, batch=batch: append(connection, batch, model))  # type: ignore[misc]
-        stored += sum(len(each.fresh) for each in appended.values())
-        done += sum(map(len, batch.values()))
+        stored += sum(event.evidence == "logged" for each in appended.values() for event in each.fresh)
+        done += sum(event.evidence == "logged" for events in batch.values() for event in events)
         report(done)
     return Imported(data.n_users, len(data), stored)
 
@@ -88,7 +92,17 @@ def _next_batch(logs: Iterator[tuple[str, list[NewEvent]]]) -> dict[str, list[Ne
     return batch
 
 
-def _user_logs(data: "Interactions") -> Iterator[tuple[str, list[NewEvent]]]:
+def _attributes(data: "Interactions", user_id: str, stored: Mapping[str, Any]) -> list[NewEvent]:
+    """Return what the table of users says of one, where the store says otherwise."""
+    given = {} if data.users is None else data.users.given(user_id)
+    known = {name: v[0] if isinstance(v, list) and len(v) == 1 else v for name, v in given.items()}
+    details = json.dumps(known, sort_keys=True, default=str)
+    if not known or json.loads(details) == stored.get(user_id):
+        return []
+    return [NewEvent(uuid.uuid4().hex, None, None, evidence="attributes", details=details)]
+
+
+def _user_logs(data: "Interactions", stored: Mapping[str, Any]) -> Iterator[tuple[str, list[NewEvent]]]:
     order = np.argsort(data.user_idx, kind="stable")
     ends = np.cumsum(np.bincount(data.user_idx, minlength=data.n_users)).tolist()
     items, item_rows = data.item_ids, data.item_idx[order].tolist()
@@ -98,7 +112,7 @@ def _user_logs(data: "Interactions") -> Iterator[tuple[str, list[NewEvent]]]:
     times = _seconds(data, order)
     start = 0
     for user_id, end in zip(data.user_ids, ends, strict=True):
-        events = []
+        events = _attributes(data, user_id, stored)
         for n in range(start, end):
             item_id, value, when = items[item_rows[n]], numbers[places[n]], times[n]
             event_id = logged_event_id(user_id, item_id, value, when)
