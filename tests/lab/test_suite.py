@@ -1,6 +1,7 @@
 """`igcf lab`: a suite is played, its results files can be recomputed, and the leaderboard is made from files."""
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,24 @@ def test_a_results_file_is_recomputed_and_a_changed_one_is_told(tmp_path: Path) 
     assert again.exit_code == 0, again.output
     assert " kept" not in again.output  # results of the first run prove nothing
     assert "shows the same in all 2 environments" in again.output
-    document["environments"]["ColdStart synthetic"]["score"] += 1
+    for name, value in (("score", 9.0), ("error", 0.0), ("users", 99), ("settings", {"x": 1}), ("shown", "0" * 64)):
+        tampered = deepcopy(document)
+        tampered["environments"]["ColdStart synthetic"][name] = value
+        file.write_text(json.dumps(tampered))
+        wrong = run("lab", "verify", str(file), "--jobs", "1")
+        assert wrong.exit_code == 2
+        assert "could not be recomputed: ColdStart synthetic" in wrong.output
+        assert name in wrong.output
+
+
+def test_how_far_an_agent_says_that_it_is_from_igcf_is_recomputed_too(tmp_path: Path) -> None:
+    run("lab", "run", "--agent", "pop", "--against", "igcf", "--jobs", "1", "--out", str(tmp_path))
+    file = tmp_path / "pop.json"
+    assert run("lab", "verify", str(file), "--jobs", "1").exit_code == 0
+    document = json.loads(file.read_text())
+    document["environments"]["NewItems synthetic"]["against_igcf"]["p"] = 0.001
     file.write_text(json.dumps(document))
-    wrong = run("lab", "verify", str(file), "--jobs", "1")
-    assert wrong.exit_code == 2
-    assert "could not be recomputed: ColdStart synthetic" in wrong.output
+    assert "NewItems synthetic: other against_igcf" in run("lab", "verify", str(file), "--jobs", "1").output
 
 
 def test_a_file_says_how_far_an_agent_is_from_igcf() -> None:
@@ -78,7 +92,10 @@ def test_without_any_log_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
-    for text, why in (("{", "is not JSON"), ("[]", "is not a results file")):
+    bare = {"agent": "pop", "suite": "small", "seed": 0, "environments": {}}
+    wrong = [bare, bare | {"environments": {"x": 1}}, {"suite": "small", "environments": {"x": {}}}]
+    none = [("{", "is not JSON"), ("[]", "is not a"), *((json.dumps(each), "is not a results file") for each in wrong)]
+    for text, why in none:
         file.write_text(text)
         assert why in run("lab", "verify", str(file)).output
     assert "no agent to play" in run("lab", "run", "--against", "none").output

@@ -77,18 +77,23 @@ def run(  # noqa: PLR0913  (one parameter per option)
 @JOBS
 def verify(file: Path, jobs: int | None) -> None:
     """Play a results file again: the same figures, and the same items shown to the same users."""
-    from igcf.lab.suite import SUITES, differences, play_suite
+    from igcf.lab.suite import REFERENCE, SUITES, differences, play_suite
 
     document = _read(file)
-    if document.get("suite") not in SUITES or "environments" not in document:
+    environments: Any = document.get("environments")
+    seed: Any = document.get("seed")
+    is_one = isinstance(document.get("agent"), str) and isinstance(seed, int) and seed >= 0
+    is_one = is_one and document.get("suite") in tuple(SUITES) and isinstance(environments, dict) and bool(environments)
+    if not is_one or not all(isinstance(each, dict) for each in environments.values()):
         raise ConfigError(f"{file} is not a results file of `igcf lab run`; expected agent, suite and environments")
     with executing("local", jobs, None, None, True) as execution:
-        scores = play_suite(
-            document["suite"], [document["agent"]], seed=document["seed"], execution=execution, report=note
-        )
+        agents = [document["agent"]]
+        if any(f"against_{REFERENCE}" in each for each in environments.values()):
+            agents = list(dict.fromkeys([*agents, REFERENCE]))
+        scores = play_suite(document["suite"], agents, seed=seed, execution=execution, report=note)
     if wrong := differences(document, scores):
         raise ConfigError(f"{file} could not be recomputed: {'; '.join(wrong)}")
-    echo(f"{file}: {document['agent']} shows the same in all {len(document['environments'])} environments")
+    echo(f"{file}: {document['agent']} shows the same in all {len(environments)} environments")
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The suites of `igcf lab run`: eight environments, agents side by side, results files that anybody can recompute."""
 
 import hashlib
+import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -78,6 +79,7 @@ class Score(NamedTuple):
         return float(np.mean(list(self.by_user.values())))
 
 
+FIGURES = ("score", "error", "users", "rounds", "slate")
 Scores = dict[str, dict[str, Score]]
 """By environment and agent."""
 
@@ -160,16 +162,21 @@ def results_file(suite: str, agent: str, scores: Scores, *, seed: int = 0) -> Js
 
 
 def differences(document: Json, scores: Scores) -> list[str]:
-    """Say in which environments a results file is not what its agent gets now."""
+    """Say in which environments a results file is not what its agent gets now, in any figure but its seconds."""
     wrong = []
+    played = results_file(document["suite"], document["agent"], scores, seed=document["seed"])["environments"]
     for name, was in document["environments"].items():
-        found = scores.get(name, {}).get(document["agent"])
-        if found is None:
+        now = dict(played.get(name, {}))
+        if not now:
             wrong.append(f"{name}: not played here")
-        elif (found.document["shown"], found.document["score"]) != (was["shown"], was["score"]):
-            reason = "" if found.document["log"] == was["log"] else "; the log is another one"
-            reason += "" if document["code"] == code_version() else "; the code or a package is of another version"
-            wrong.append(f"{name}: {found.document['score']:.4f} now, {was['score']:.4f} in the file{reason}")
+            continue
+        figures = {each: json.dumps(own) != json.dumps(was.get(each)) for each, own in now.items()}
+        changed = [each for each, is_other in figures.items() if is_other and each not in ("seconds", "log")]
+        if changed:
+            reason = "" if now["log"] == was.get("log") else "; the log is another one"
+            reason += "" if document.get("code") == code_version() else "; the code or a package is of another version"
+            told = ", ".join(f"{each} is {now[each]}, not {was.get(each)}" for each in changed if each in FIGURES)
+            wrong.append(f"{name}: {told or 'other ' + ', '.join(changed)}{reason}")
     return wrong
 
 

@@ -414,6 +414,11 @@ def test_operators_see_the_state_of_the_server(opened: Any) -> None:
         ("/v1/users/a/recommendations", '{"k": "many"}', "k cannot be used: a number is expected"),
         ("/v1/users/a/recommendations", '{"exclude": {}}', "exclude must be a list, got an object"),
         ("/v1/users/a/recommendations", '{"exclude": ["a", 5]}', "exclude[1] must be a text, got 5"),
+        (
+            "/v1/users/a%2Fb/recommendations",
+            "{}",
+            "user cannot be used: '/' is not allowed, and neither are '.' and '..' by themselves",
+        ),
         ("/v1/feedback", "5", "the body must be an object, got 5"),
         ("/v1/feedback", '{"feedback": 5}', "feedback must be a list, got 5"),
     ],

@@ -56,6 +56,7 @@ PathItem = Annotated[Id, BeforeValidator(_with_slashes)]
 PathId = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": PATTERN}),
+    BeforeValidator(_with_slashes),
     AfterValidator(_plain),
     AfterValidator(_one_segment),
 ]
