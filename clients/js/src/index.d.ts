@@ -102,6 +102,9 @@ export class Client extends EventTarget {
   retireItem(item: string): Promise<Api.ItemRetired>;
   loadModel(folder: string, options?: { force?: boolean }): Promise<Api.ModelLoaded>;
   rollBack(): Promise<Api.ModelLoaded>;
+  experiments(): Promise<Api.ExperimentList>;
+  experiment(name: string, options?: Api.GetExperimentReportQuery): Promise<Api.ExperimentReport>;
+  changeExperiment(change: Api.ExperimentRequest): Promise<Api.ExperimentList>;
   model(): Promise<Api.ModelInfo>;
   /** Reactions that are not yet stored by the service, oldest first. */
   waiting(user?: string): WaitingReaction[];

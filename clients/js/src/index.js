@@ -36,9 +36,10 @@ function part(text) {
   return encodeURIComponent(known);
 }
 
-/** The part of an address after the path; what is null or undefined is left out. */
+/** The part of an address after the path; a list repeats its name, what is null or undefined is left out. */
 function search(options) {
-  const given = Object.entries(options).filter(([, value]) => value !== null && value !== undefined);
+  const pairs = Object.entries(options).flatMap(([name, values]) => [values].flat().map((value) => [name, value]));
+  const given = pairs.filter(([, value]) => value !== null && value !== undefined);
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
 
@@ -242,6 +243,21 @@ export class Client extends EventTarget {
   /** Serve the previous model again (admin key). */
   rollBack() {
     return this.call("POST", "/v1/model/rollback");
+  }
+
+  /** The experiments of the store, the latest first (admin key). */
+  experiments() {
+    return this.call("GET", "/v1/experiments");
+  }
+
+  /** What an experiment has shown so far (admin key); `value`: names of numbers of the items to compare. */
+  experiment(name, options = {}) {
+    return this.call("GET", `/v1/experiments/${part(name)}${search(options)}`);
+  }
+
+  /** Start an experiment, change its shares, stop it or promote an arm (admin key): `{ action, ... }`. */
+  changeExperiment(change) {
+    return this.call("POST", "/v1/experiments", change);
   }
 
   /** What is served. */

@@ -356,3 +356,10 @@ test("a token may be a function, which is asked at every request", async () => {
   for (let i = 0; i < 3; i++) await client.model();
   assert.deepEqual(seen, ["Bearer old", "Bearer new", undefined]);
 });
+
+test("a list in the query repeats its name", async () => {
+  const asked = [];
+  const fetching = async (address) => asked.push(String(address)) && new Response("{}");
+  await new Client(NOWHERE, { fetch: fetching }).experiment("november", { value: ["margin", "price"] });
+  assert.deepEqual(asked, [`${NOWHERE}/v1/experiments/november?value=margin&value=price`]);
+});
