@@ -89,17 +89,21 @@ def test_no_answer_mixes_models_and_nothing_is_lost_while_a_server_is_killed_bet
         for server in running:
             wait_until(lambda: serves(server) == model_id(folder), f"{server.url} does not serve {folder}")  # noqa: B023
 
+    took_s = []
     for number in range(ROUNDS):
         one, two = running
         httpx.post(f"{one.url}/v1/model", json={"folder": str(second_folder)}, timeout=30).raise_for_status()
         wait_for(second_folder)
         time.sleep(PAUSE_S)
+        asked = time.perf_counter()
         back = httpx.post(f"{two.url}/v1/model/rollback", timeout=30).raise_for_status().json()
         assert back["model"] == model_id(model_folder)
         if number == 1:  # it may be following at this very moment
             one.kill()
             running[0] = Server(model_folder, url, port=one.port).wait_until_ready()
         wait_for(model_folder)
+        if number != 1:
+            took_s.append(time.perf_counter() - asked)
         time.sleep(PAUSE_S)
     load.end()
 
@@ -114,6 +118,7 @@ def test_no_answer_mixes_models_and_nothing_is_lost_while_a_server_is_killed_bet
     assert set(load.acknowledged) <= set(stored)
     assert len(load.acknowledged) > 50
     print(f"{len(load.answers):,} answers of two models, {len(load.acknowledged):,} reactions acknowledged")
+    print("seconds from a rollback until both servers serve:", ", ".join(f"{each:.2f}" for each in took_s))
 
 
 def serves(server: Server) -> str:
