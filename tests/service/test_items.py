@@ -470,3 +470,15 @@ def test_a_server_is_ready_when_it_has_read_the_reactions_to_new_items(
     assert client.get("/readyz").json()["problems"] == ["the reactions to new items are not read yet"]
     later.items_from_log.look(later.current_model.served)
     assert client.get("/readyz").json()["problems"] == []
+
+
+def test_items_of_an_answer_that_may_have_fewer_count_as_shown_once(open_service: OpenService, tmp_path: Path) -> None:
+    """A share of what a user is shown may be trials of new items; looking for how many are left shows nothing."""
+    genre_model().save(tmp_path / "genres")
+    context = open_service(tmp_path / "genres")
+    client = TestClient(create_app(context))
+    client.post("/v1/items", json={"items": [{"id": "new", "categories": ["comedy"]}]}).raise_for_status()
+    client.post("/v1/users/ann/feedback", json={"item": "i0", "value": 5.0}).raise_for_status()
+    assert len(shown(client, "ann", k=3, fewer=True)) == 3
+    with context.users.open(context.current_model.served, "ann") as user:
+        assert user.session._n_shown == 3

@@ -3,9 +3,11 @@
 import json
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import lru_cache, partial
 from math import isfinite
 from os import urandom
+from typing import Any
 
 import anyio.to_thread
 import numpy as np
@@ -134,10 +136,13 @@ def recommend(
         if ask.attributes:
             session = session.with_attributes({**session.attributes, **ask.attributes})
         exclude = excluded(user, ask, rules)
-        wanted = partial(session.recommend, exclude=exclude, candidates=ask.candidates, policy=policy, rules=rules)
-        wanted = partial(wanted, explore=place.explore)
-        wanted = partial(wanted, context=ask.context) if ask.context else wanted
-        k = most_left(wanted, k) if ask.fewer else k
+        asked: dict[str, Any] = {"exclude": exclude, "candidates": ask.candidates, "policy": policy, "rules": rules}
+        asked |= {"explore": place.explore, "context": ask.context or None}
+        if ask.fewer:
+            probe = copy(session)  # shows nothing, and so tries no new item
+            probe.contributes = False
+            k = most_left(partial(probe.recommend, **asked), k)
+        wanted = partial(session.recommend, **asked)
         left = int(np.count_nonzero(session.available(k, exclude, ask.candidates, rules))) if k and ask.reserve else k
         picks = pick_items(partial(wanted, draws=DRAWS), min(k + ask.reserve, left), k) if k else []
         picks, next_picks = picks[:k], picks[k:]
