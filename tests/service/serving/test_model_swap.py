@@ -98,5 +98,5 @@ def test_the_way_back_leads_past_models_that_were_rolled_back(announced: str, ba
 def test_of_two_announcements_that_follow_the_same_one_the_second_is_refused(open_service: OpenService) -> None:
     store = open_service().store
     assert store.announce("folder", "model", after=0) == 1
-    with pytest.raises(ModelConflictError, match="meanwhile"):
+    with pytest.raises(ModelConflictError, match="another model has been announced since"):
         store.announce("other", "model", after=0)
