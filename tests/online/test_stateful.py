@@ -259,9 +259,6 @@ class Library(RuleBasedStateMachine):
         self.watch()
         for user in USERS:
             self.before[user] = []
-            self.logged[user] = {
-                model.item_row(item_id): value for item_id, value in self.sessions[user].logged if value is not None
-            }
 
     def learns_on_as_before(self, loaded: igcf.Recommender) -> None:
         """One more reaction moves every new item alike here, where the recommender ends, and in the loaded one."""
