@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from igcf.service.models.requests import Id, Number, PolicyName, WholeNumber
 
@@ -17,7 +17,8 @@ def _seconds(value: object) -> object:
     return value
 
 
-Moment = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str | float)]
+_STRING_OR_NUMBER = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]}, mode="validation")
+Moment = Annotated[float, BeforeValidator(_seconds), _STRING_OR_NUMBER]
 
 
 class ArmDefinition(BaseModel):
