@@ -121,7 +121,7 @@ class Encoder:
     """Names that are accepted and ignored: they predicted nothing in training."""
 
     def __post_init__(self) -> None:
-        """Refuse an encoder whose parts do not fit together."""
+        """Raise if the parts do not fit together."""
         for each in self.attributes:
             fits = len(each.levels) == len(each.centre) and each.kind in get_args(Kind) and each.scale > 0
             if not fits or not all(map(math.isfinite, (*each.centre, each.scale))):

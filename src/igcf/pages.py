@@ -22,8 +22,8 @@ def report_page(title: str, conclusion: str, intro: str, parts: Sequence[str]) -
 
 def section(title: str, content: str, note: str = "") -> str:
     """Write a panel with its heading, a note in words and the content, which is HTML."""
-    told = f"<p>{html.escape(note)}</p>" if note else ""
-    return f"<section><h2>{html.escape(title)}</h2>{told}{content}</section>"
+    paragraph = f"<p>{html.escape(note)}</p>" if note else ""
+    return f"<section><h2>{html.escape(title)}</h2>{paragraph}{content}</section>"
 
 
 def folded(title: str, content: str) -> str:

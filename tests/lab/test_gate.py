@@ -90,7 +90,7 @@ def test_of_a_model_that_was_trained_on_everybody_only_newer_reactions_count(sho
 
 
 def test_too_few_users_are_refused_in_a_sentence(shop: Interactions) -> None:
-    with pytest.raises(DataError, match=r"the log has 20 users, \d+ of them held out .* retrain when about"):
+    with pytest.raises(DataError, match=r"too few users .*: 20 in the log, \d+ held out.* retrain when about"):
         retrain(shop.only_users(np.arange(20)), None, {}, progress=False)
 
 

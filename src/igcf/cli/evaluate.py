@@ -55,9 +55,7 @@ OWN = "own"
 @click.option("--moment", type=SHARE, help="next: share of the reactions before the moment [default: 0.8].")
 @click.option("--logged", help="returning: numbers of logged reactions, joined by commas [default: 1,5,20,100].")
 @click.option("--part", type=click.Choice(("random", "earliest")), help="returning: what is logged [default: random].")
-@click.option(
-    "--new", type=click.Choice(("lot", "newest")), help="new-items: which are hidden [default: lot, at random]."
-)
+@click.option("--new", type=click.Choice(("random", "newest")), help="new-items: which are hidden [default: random].")
 @click.option("--price", type=click.FloatRange(0, 1), help="new-items: share that trials may cost [default: 0.01].")
 @click.option("--keep", type=click.FloatRange(0, 1, min_open=True), help="thin-log: share of the reactions kept.")
 @click.option("--per-user", type=COUNT, help="thin-log: most reactions kept of a training user.")

@@ -122,7 +122,7 @@ class Times:
         self.formats: list[str] = []
         """Formats of the dates found so far."""
         self.is_ambiguous = False
-        """Whether day and month could be exchanged."""
+        """Whether dates are ambiguous: day and month could be swapped."""
         self._are_days: bool | None = None
 
     def __call__(self, column: pl.Series) -> tuple[pl.Series, bool]:
@@ -207,7 +207,7 @@ SWAPPED = {
     for form in DATE_FORMATS
     if form[:5] in ("%d/%m", "%m/%d", "%d-%m", "%m-%d")
 }
-"""Formats in which day and month could be exchanged, and whether the day is first."""
+"""Ambiguous formats of dates, and whether the day is first."""
 
 
 def _parsed_dates(text: pl.Series, form: str) -> pl.Series:

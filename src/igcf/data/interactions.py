@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from igcf.data.users import UserTable
 
 MISSING_TIME = np.iinfo(np.int64).min
-"""Timestamp of a reaction whose time is unknown, in a log where others have one: it sorts before all of them."""
+"""Timestamp of a reaction without a time in a log where others have one; it sorts before all of them."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

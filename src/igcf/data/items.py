@@ -166,7 +166,7 @@ def _entries(what: str, column: pl.Series, source: str) -> Sequence[Any]:
 
 
 def _numbers(frame: pl.DataFrame, names: Sequence[str], source: str) -> dict[str, list[float | None]]:
-    """Return the columns whose entries are all numbers, by name; None where an item has none."""
+    """Return the all-numeric columns by name; None where an item has no number."""
     found = {}
     for name in names:
         column = frame[name]

@@ -25,7 +25,7 @@ class Record(NamedTuple):
     n_columns: int = 0
     """Number of columns of a row that is wrong."""
     broken: tuple[int, ...] = ()
-    """Columns whose field spans lines."""
+    """Columns with a field that spans lines."""
 
 
 class Grammar:
@@ -83,7 +83,7 @@ class Grammar:
 def records(
     lines: Sequence[str], is_odd: Sequence[bool], grammar: Grammar, *, may_go_on: bool
 ) -> tuple[list[Record], Sequence[str]]:
-    """Return one record per row, and the lines of a row that goes on after the last one.
+    """Return one record per row, and the lines of a row that continues after the last line.
 
     Args:
         lines: Lines of a table, none of them empty.
@@ -140,7 +140,7 @@ def _bare(field: str, *, escapes: bool = True) -> str:
 
 
 def cells(line: str, separator: str) -> list[str]:
-    """Return the fields of a line whose number of columns is not known."""
+    """Return the fields of a line with an unknown number of columns."""
     if len(separator.encode()) > 1 or '"' not in line:
         return line.split(separator)
     found = Grammar(separator, QUOTED.sub("", line).count(separator) + 1).cells(line)
@@ -156,5 +156,5 @@ def separator_of(lines: Sequence[str]) -> str | None:
         if alike:
             return max(alike, key=lambda each: each[0])[1]
     if found := max(SIGNS[1:], key=bare[0].count) if any(sign in bare[0] for sign in SIGNS[1:]) else None:
-        return found  # rows of unequal length: the header tells
+        return found  # rows of unequal length: use the header
     return " " if len({line.count(" ") for line in bare}) == 1 and " " in bare[0] else None

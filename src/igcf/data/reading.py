@@ -106,8 +106,9 @@ class RowReader:
         """Return the layout with what was found while reading, when all rows are read."""
         formats = self._times.formats
         if self._times.is_ambiguous:
-            first = "day" if next(form for form in formats if form[:2] in ("%d", "%m")).startswith("%d") else "month"
-            message = f"{self.layout.timestamp!r} has dates whose day and month could be exchanged; read {first} first"
+            is_day = next(form for form in formats if form[:2] in ("%d", "%m")).startswith("%d")
+            first, other = ("day", "month") if is_day else ("month", "day")
+            message = f"{self.layout.timestamp!r} has ambiguous dates; read as {first} before {other}"
             self.findings.add("ambiguous-dates", message, 1)
         encoding = ", ".join(sorted(self.findings.encodings)) or None
         return replace(self.layout, encoding=encoding, numbers=self._numbers.sentence, dates=tuple(formats))

@@ -163,7 +163,7 @@ def _success(levels: FloatArray, counts: IntArray, satisfied: float | None) -> S
     if n in (0, n_reactions):
         raise DataError(
             f"{'no' if n == 0 else 'every'} reaction has a value of at least {threshold:g}, so there is nothing to "
-            f"tell apart; the values lie between {levels[0]:g} and {levels[-1]:g}, pass another satisfied=",
+            f"learn; the values lie between {levels[0]:g} and {levels[-1]:g}; pass another satisfied=",
             kind="no-success",
         )
     return Success(threshold, n, n_reactions, n_unrated, _typical(levels, counts, threshold))

@@ -39,8 +39,8 @@ class Propagation(ABC):
     def variances(self, variances: npt.NDArray[np.float32], *, rng: np.random.Generator) -> Float32Array:
         """Compute Var(e_i) = sum_j g_ij^2 s_j^2, shape (nodes, d), for independent nodes with variances s^2.
 
-        Exact for graphs of up to `EXACT_NODES` nodes; above, the mean square of propagated random signs, whose
-        relative error is at most sqrt(2 / N_PROBES).
+        Exact for graphs of up to `EXACT_NODES` nodes; above, an estimate from the mean square of propagated random
+        signs, with a relative error of at most sqrt(2 / N_PROBES).
         """
         if self.n_nodes <= EXACT_NODES:
             return self._exact_variances(variances)

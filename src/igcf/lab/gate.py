@@ -54,7 +54,7 @@ def held_out_share(n_users: int) -> float:
 
 
 def is_held_out(user_ids: Sequence[str], share: float) -> BoolArray:
-    """Tell who is held out at this share: the same users on every machine and every night."""
+    """Return which users are held out at this share: the same users on every machine and every night."""
     return np.array([point(SALT, user_id) < share * PARTS for user_id in user_ids], dtype=np.bool_)
 
 
@@ -64,8 +64,8 @@ def split(log: Interactions) -> tuple[Interactions, Interactions, float]:
     is_held = is_held_out(log.user_ids, share)
     if is_held.sum() < FEWEST_USERS:
         raise DataError(
-            f"the log has {log.n_users} users, {is_held.sum()} of them held out to judge a model; at least "
-            f"{FEWEST_USERS} are needed, retrain when about {round(FEWEST_USERS / MOST_SHARE * 1.3)} users have reacted"
+            f"too few users to judge: {log.n_users} in the log, {is_held.sum()} held out; {FEWEST_USERS} needed, "
+            f"retrain when about {round(FEWEST_USERS / MOST_SHARE * 1.3)} users have reacted"
         )
     return log.only_users(np.flatnonzero(~is_held)), log.only_users(np.flatnonzero(is_held)), share
 

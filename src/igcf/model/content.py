@@ -161,7 +161,7 @@ class ContentPrior:
         return ItemPriors(shares, means)
 
     def check(self, widths: Sequence[int]) -> None:
-        """Refuse parts that do not fit together or the channels of a model, whose vectors have these widths."""
+        """Raise if the parts do not fit together, or do not fit channels with vectors of these widths."""
         k, f = self.n_classes, 1 + self.features.n_features
         found = (
             self.shares.shape,

@@ -81,7 +81,7 @@ class ChanceScale:
         return chance.tolist(), low.tolist(), high.tolist()
 
     def of_engine(self, engine: "ScoringEngine", rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
-        """Compute the chances of the only user of an engine at some items, whose expected rewards are known."""
+        """Compute the chances of an engine's only user at some items, from their expected rewards."""
         if self.liked is not None:
             return self._from_logit(*engine.z_moments_at(self.liked, rows), rows)
         return self.from_expectation(rows, means, stds)

@@ -16,7 +16,7 @@ from igcf.online.selection import selection_details
 from igcf.online.slates import CompiledRules
 
 WithTrial = Callable[[Selection], tuple[Selection, int | None]]
-"""Lets the last item of a selection give way to a trial of a new item; returns the row of that, or None."""
+"""Replaces the last item of a selection by a trial of a new item if one is due; returns its row, or None."""
 
 
 @dataclass(frozen=True, eq=False)

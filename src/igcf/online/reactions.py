@@ -1,4 +1,4 @@
-"""The evidence of one user: a logged record, and what happened in sessions, of which the last event can be undone."""
+"""The evidence of one user: a logged record and the events of sessions; the last event can be undone."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -59,7 +59,7 @@ class Evidence:
             self.add(Event(row, value, contexts.get(row) or None, self.counts(row, value)))
 
     def copied(self) -> "Evidence":
-        """Return evidence that goes on from here."""
+        """Return an independent copy."""
         other = copy(self)
         other.shown, other._events = dict(self.shown), list(self._events)
         return other

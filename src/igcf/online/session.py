@@ -322,7 +322,7 @@ class Session:
         return Recommendations(map(_made, zip(*columns, strict=True)))
 
     def _with_trial(self, asked: Choosing, found: Selection) -> tuple[Selection, int | None]:
-        """Return what is shown: the selection, whose last item shown may be replaced by a trial of a new item."""
+        """Return the selection, with its last shown item possibly replaced by a trial of a new item."""
         items, trials = self._serving.new_items, self._recommender._live.trials
         assert items is not None  # noqa: S101
         rows, last, available = found.rows, asked.n_shown - 1, asked.available

@@ -93,7 +93,7 @@ class ServiceContext:
         return Place(served, served.policy, self.settings.explore, self.rules)
 
     def observe(self) -> None:
-        """Set the gauges that tell of this moment."""
+        """Set the gauges to their current values."""
         self.metrics.erasure_pending.set(self.store.database.erase())
         self.metrics.audit_waiting.set(self.audit.waiting)
         self.metrics.generation.set(self.current_model.generation)

@@ -73,7 +73,7 @@ class ServiceSettings(BaseSettings):
     skip_rounds: Count = 20
     """Reactions and skips after which a skipped item may be shown again."""
     skip_hours: Positive = 24.0
-    """Hours after which a skipped item may be shown again, if that comes first."""
+    """Hours after which a skipped item may be shown again, if that is sooner."""
     max_nu: float = CEILINGS["max_nu"]
     """Exploration that a request may ask for."""
     max_k: Count = int(CEILINGS["max_k"])
@@ -85,7 +85,7 @@ class ServiceSettings(BaseSettings):
     max_body: Count = 2_000_000
     """Bytes of a request body."""
     body_timeout_s: Positive = 10.0
-    """A request whose body takes longer to arrive is dropped."""
+    """Seconds that the body of a request may take to arrive; slower requests are dropped."""
     header_timeout_s: Positive = 10.0
     """A connection that takes longer to send the head of a request, or what is left of a refused one, is closed."""
     send_timeout_s: Positive = 30.0
@@ -101,9 +101,9 @@ class ServiceSettings(BaseSettings):
     threads: Count = 4
     """Requests computed at a time, per process; the others wait in line."""
     hot_users: Count = 5_000
-    """Users whose scores are kept in memory, per process."""
+    """Number of users with scores kept in memory, per process."""
     hot_megabytes: Count = 256
-    """Memory for those users; whichever of the two limits is met first counts."""
+    """Megabytes for those users; the limit that is reached first applies."""
     audit_queue: Count = 10_000
     """Answers that may wait to be written to the audit log, per process."""
     audit_days: Positive = 90.0
@@ -148,7 +148,7 @@ class ServiceSettings(BaseSettings):
     @model_validator(mode="after")
     def _check(self) -> "ServiceSettings":
         """Refuse what cannot work, naming the setting, what was found and what was expected."""
-        from igcf.online.exploration import checked_share  # imports NumPy, whose threads are chosen before that
+        from igcf.online.exploration import checked_share  # imports NumPy: set its threads before
         from igcf.online.policies import named_policy
 
         if not self.store:  # as a variable of a script that is not set leaves it: it would name the folder here

@@ -118,7 +118,7 @@ def identified(encoder: Encoder) -> FloatArray:
 
 
 def encoded(encoder: Encoder, values_of: Callable[[str], Sequence[Any]], n_rows: int) -> FloatArray:
-    """Return the numbers of attributes, whose values have a name each, shape (rows, columns); zero where unknown."""
+    """Return attributes as numbers, shape (rows, columns), from their values by name; zero where unknown."""
     F = np.zeros((n_rows, encoder.n_columns))
     for attribute, span in zip(encoder.attributes, encoder.spans, strict=True):
         for row, value in enumerate(values_of(attribute.name)):

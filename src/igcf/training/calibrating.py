@@ -1,7 +1,7 @@
-"""How a trained model is to be used: its policy and the calibration of its chances, decided on validation users.
+"""Choose the policy of a trained model and calibrate its chances, on validation users.
 
-Users are played as in the protocol `observed`: only items to which they really reacted are available, so that every
-shown item gets its true reaction. Where every reaction is a success that would tell nothing, so all are available.
+Users are simulated as in the protocol `observed`: only items to which they really reacted are available, so that every
+shown item gets its true reaction. Where every reaction is a success that would be uninformative; then all items are.
 """
 
 from collections.abc import Callable
@@ -171,8 +171,8 @@ def calibrated(model: Model, truth: Float32Array) -> Calibration:
 def fit_calibration(played: Played, prior: Calibration = Calibration()) -> Calibration:  # noqa: B008
     """Fit slope and shift by maximum likelihood for each spread; choose the spread by its 80 % intervals of counts.
 
-    Of the spreads whose coverage is within a standard error of the best one, the smallest is taken: coverage depends
-    little on it, and a wide interval says nothing.
+    Among the spreads with a coverage within one standard error of the best, take the smallest: coverage depends little
+    on the spread, and a wide interval is useless.
 
     The likelihood is that of the reactions to shown items, so that it knows how a best item is chosen: by being
     overrated. `prior` has what is believed of the items' shares, which stays.

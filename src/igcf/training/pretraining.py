@@ -88,7 +88,7 @@ def pretrain(
                 return _learned_by_workers(data, config, workers, folder, resume, watch)
             data = _read(data)
             model, success = _learned(data, config, validation, folder, resume, watch)
-            return _told(model, data, success, data)
+            return _with_log_facts(model, data, success, data)
         data = _read(data)
         success = success_in(data, config.satisfied)
         config = replace(config, satisfied=success.threshold)
@@ -98,7 +98,7 @@ def pretrain(
             raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
         state = _checkpoint(folder, data, config, validation, resume)
         model = fit_graph(data, config, validation=validation, checkpoint=state, progress=watch)
-        return _told(model, data, success, data)
+        return _with_log_facts(model, data, success, data)
 
 
 def can_resume(folder: Path | None) -> bool:
@@ -110,8 +110,8 @@ def can_resume(folder: Path | None) -> bool:
     return Checkpoint(folder).is_begun
 
 
-def _told(model: Model, data: Interactions, success: Success, log: Interactions) -> Model:
-    """Return a new model with what the log says of successes, of kinds of feedback, and of items to come."""
+def _with_log_facts(model: Model, data: Interactions, success: Success, log: Interactions) -> Model:
+    """Return the model with metadata, kinds of feedback, attributes and rare items of the log."""
     model.metadata["success"] = success.as_dict()
     model.metadata["reading"] = report_of(data, success, data.name).as_dict()
     if log.timestamps is not None and (known := log.timestamps[log.timestamps != MISSING_TIME]).size:
@@ -178,7 +178,7 @@ def _learned_by_workers(
             "exchanged_bytes": executor.exchanged,
         }
         own = data if isinstance(data, Interactions) else with_people(log, data, folder)
-        return _told(model, log.catalogue, success, own)
+        return _with_log_facts(model, log.catalogue, success, own)
 
 
 def _read(data: Interactions | LogFiles) -> Interactions:

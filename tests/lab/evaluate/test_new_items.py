@@ -84,9 +84,9 @@ def test_tables_and_json_say_the_same(results: Results) -> None:
 
 def test_new_items_are_those_of_a_lot_or_the_newest_and_never_those_of_the_choice_of_settings() -> None:
     data = two_tastes()
-    chosen = hidden_items(data, 0.2, "lot", 0, is_validation=True)
+    chosen = hidden_items(data, 0.2, "random", 0, is_validation=True)
     for seed in range(5):
-        drawn = hidden_items(data, 0.2, "lot", seed)
+        drawn = hidden_items(data, 0.2, "random", seed)
         assert drawn.sum() == chosen.sum() == round(0.2 * data.n_items)
         assert not (drawn & chosen).any()
     first = data.first_appearances()

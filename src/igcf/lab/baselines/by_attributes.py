@@ -1,6 +1,6 @@
 """Rivals that use attributes of users: `attribute-ridge`, `linucb-attributes` and `attribute-sums`.
 
-Each is a linear model whose prior mean depends on the attributes; the plays with and without them share a fit.
+Each is a linear model with a prior mean that depends on the attributes; runs with and without them share a fit.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def _features(task: Task) -> tuple[Encoder, FloatArray]:
 
 
 def _linear(task: Task, vectors: FloatArray, cov: FloatArray, encoder: Encoder, moves: FloatArray) -> Model:
-    """Build a model of item vectors [mean, ...] whose users are [1, moves f] on average, moves (d, columns)."""
+    """Build a model with item vectors [mean, ...] and users [1, moves f] on average, moves (d, columns)."""
     dim, p = len(cov) + 1, encoder.n_columns
     weights = np.vstack([np.zeros(p), moves])
     whole = np.zeros((dim, dim))

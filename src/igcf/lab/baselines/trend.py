@@ -21,7 +21,7 @@ GRID = {"days": (7.0, 14.0, 30.0, 60.0), "trend": (0.5, 1.0, 1.5), "relative": (
 
 @dataclass(frozen=True)
 class Weighted(Policy):
-    """A policy whose scores are multiplied by a number of each item."""
+    """A policy with its scores multiplied by one weight per item."""
 
     own: Policy
     weights: Float32Array
@@ -43,7 +43,7 @@ def trend_weights(task: Task, settings: Settings) -> Float32Array:
 
 
 def with_trend(method: Method) -> Method:
-    """Return the method whose scores are weighted by the trend; it is tuned with the settings that it has otherwise."""
+    """Return the method with its scores weighted by the trend; its own settings are unchanged."""
 
     def own(settings: Settings) -> dict[str, Any]:
         return {name: value for name, value in settings.items() if name not in SETTINGS}

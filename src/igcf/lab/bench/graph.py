@@ -21,7 +21,7 @@ STEP_LIMIT = 1.5
 
 def pretraining_rows(sizes: Sizes) -> dict[str, Any]:
     """Measure the sparse product on all cores, and the whole step in one thread and on all."""
-    compiled()  # loads numba, whose threads are then counted
+    compiled()  # loads numba, so that its threads are counted
     with one_thread():
         alone = step_row(sizes, "cpu")
     return {"rows": [row.as_dict() for row in (alone, *sparse_rows(sizes), step_row(sizes, "wall"))]}
@@ -85,7 +85,7 @@ def step_row(sizes: Sizes, clock: Clock) -> Row:
 
 
 def whole_step(world: GraphTrainingData) -> Callable[[], object]:
-    """A step on all pairs; the parameters go on from call to call."""
+    """Return a step on all pairs; its parameters carry over from call to call."""
     trainer, pairs = Trainer(world.training_pairs, world.config), world.training_pairs.all_pairs
 
     def step() -> object:

@@ -28,7 +28,7 @@ LEVEL = 0.8
 TOLERANCE = 0.05
 """Largest difference of the coverage from `LEVEL`, or twice its standard error where there are few items."""
 N_PARTS = 10
-"""Parts of the best known items by their chance, between whose mean widths is interpolated."""
+"""Number of bins of the best-known items by chance; mean widths are interpolated between bins."""
 ENOUGH_NEW, MOST_SPLITS = 100, 5
 """New items that are tested at least, unless that takes more splits."""
 Train = Callable[[Interactions, int], Model]

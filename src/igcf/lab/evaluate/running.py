@@ -198,7 +198,7 @@ def run_jobs(data: Interactions, jobs: Sequence[Job], execution: Execution = HER
     todo: dict[str, Job] = {}
     names = [job_key(job, fingerprint) for job in jobs]
 
-    def tell(job: Job, what: Literal["started", "finished", "kept"]) -> None:
+    def notify(job: Job, what: Literal["started", "finished", "kept"]) -> None:
         if execution.watch:
             execution.watch(Step(len(done), len(set(names)), job, what))
 
@@ -210,11 +210,11 @@ def run_jobs(data: Interactions, jobs: Sequence[Job], execution: Execution = HER
             todo[name] = job
         else:
             done[name] = found
-            tell(job, "kept")
+            notify(job, "kept")
     runner = on_ray if execution.engine.name == "ray" else on_this_machine
-    for name, outcomes in runner(execution.engine, data, todo, lambda job: tell(job, "started")) if todo else ():
+    for name, outcomes in runner(execution.engine, data, todo, lambda job: notify(job, "started")) if todo else ():
         if folder:
             save_outcomes(outcomes, folder / f"{name}.npz")
         done[name] = outcomes
-        tell(todo[name], "finished")
+        notify(todo[name], "finished")
     return [done[name] for name in names]

@@ -15,7 +15,7 @@ from igcf.online.engine import ScoringEngine
 from igcf.online.new_items.update import NewItems, class_expectations
 
 SAMPLE = 4_096
-"""Items out of which it is estimated what a user's next items are expected to bring."""
+"""Number of items sampled to estimate the expected reward of a user's next items."""
 LEAST_GAIN = 0.02
 """How much better than expected an item must be able to turn out for a trial to be worth anything."""
 WEIGHT = 50.0
@@ -159,7 +159,7 @@ class Trials:
                 self.account.note_known(expected, reward)
 
     def choose(self, answers: Answers, items: NewItems) -> IntArray:
-        """Return what is shown: the answers, whose last items may be replaced by trials, (users, k)."""
+        """Return the answers, shape (users, k), with their last items possibly replaced by trials."""
         with self._lock:
             n_more = len(items.rows) - len(self.counts)
             if n_more > 0:

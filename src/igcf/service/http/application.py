@@ -120,7 +120,7 @@ def _add_operation_routes(app: FastAPI, context: ServiceContext) -> None:
 
 
 def _document_keys(app: FastAPI, *, has_keys: bool) -> None:
-    """Let the OpenAPI document tell who needs a key for what; where the server has none, keys are optional."""
+    """Document the role that each route needs in OpenAPI; keys are optional on a server without any."""
     undocumented = app.openapi
 
     def openapi() -> dict[str, Any]:

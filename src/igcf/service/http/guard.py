@@ -115,7 +115,7 @@ class Guard:
         token = request_id.set(this_id)
         status = 0
 
-        async def tell(message: Message) -> None:
+        async def reply(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -131,17 +131,17 @@ class Guard:
             if scope["path"] == "/v1/items":
                 limit = max(limit, self.settings.max_items_body)
             whole = await self._whole_body(headers, receive, limit) if has_body else receive
-            await self._admit(scope, whole, tell)  # only now is it work: a body that never comes keeps nobody waiting
+            await self._admit(scope, whole, reply)  # after the body, so that slow ones hold no thread
         except IgcfError as error:
             if isinstance(error, RequestCancelledError | TimeBudgetError):
                 self.metrics.cancelled.inc()
-            await refusal(error)(scope, receive, tell)
+            await refusal(error)(scope, receive, reply)
         except Exception:
             log.exception("request failed")
             if status:  # the answer had begun; the connection cannot be saved
                 raise
             failed = InternalError(f"internal error; see the server log for request ID {this_id}")
-            await refusal(failed)(scope, receive, tell)
+            await refusal(failed)(scope, receive, reply)
         finally:
             self._record(scope, status, time.perf_counter() - started)
             request_id.reset(token)

@@ -56,7 +56,7 @@ class ExperimentRequest(BaseModel):
     action: Literal["start", "shares", "stop", "promote"]
     experiment: ExperimentDefinition | None = Field(default=None, description="With `start`.")
     shares: dict[Id, Number] | None = Field(default=None, description="With `shares`: the new share of every arm.")
-    arm: Id | None = Field(default=None, description="With `promote`: the arm whose model all users get.")
+    arm: Id | None = Field(default=None, description="With `promote`: the arm that supplies the model for all users.")
 
 
 class ExperimentArm(BaseModel):

@@ -131,7 +131,7 @@ LEAST_OVERLAP = 0.5
 
 def load_and_announce(context: ServiceContext, folder: str, *, force: bool = False) -> ModelLoaded:
     """Serve the model in `folder` from now on, here and on all servers; a bad one is refused and the old one stays."""
-    with context.current_model.lock:  # one at a time; answers go on meanwhile
+    with context.current_model.lock:  # one swap at a time; requests are still answered
         served = ServedModel.from_folder(allowed_folder(context.settings, folder), context.settings)
         if not force:
             refuse_other_catalogue(context.current_model.served.trained.model, served.model)
@@ -171,7 +171,7 @@ def previous_folder(newest_first: Sequence[Announcement]) -> Path:
 
 
 def refuse_other_catalogue(now: Model, then: Model) -> None:
-    """Refuse a model that knows less than half of the items in service, or whose values have another scale."""
+    """Refuse a model that knows less than half of the items in service, or has another scale of values."""
     known, items = set(then.item_ids), now.item_ids
     n_shared = sum(item_id in known for item_id in items)
     if n_shared < LEAST_OVERLAP * len(items):

@@ -135,11 +135,11 @@ def starting_rows(served: ServedModel, k: int) -> list[int]:
 
 
 def _spread(served: ServedModel) -> list[int]:
-    """Order some popular items so that each one tells most about what those before it leave open.
+    """Order some popular items so that each is the most informative one given those before it.
 
-    The liking of the popular items is Gaussian in the population; the next item is the one whose variance is largest
-    once those before it are known (a pivoted Cholesky decomposition). No first category comes again before all the
-    others had their turn.
+    Scores of the popular items are Gaussian over the population; the next item is the one with the largest variance
+    given those before it (a pivoted Cholesky decomposition). No first category repeats until all others have had a
+    turn.
     """
     model = served.model
     n_popular = min(model.n_items, max(FEWEST_POPULAR, min(MOST_POPULAR, int(POPULAR_SHARE * model.n_items))))

@@ -43,7 +43,7 @@ class HotUser:
 
     def receive(self, appended: Appended) -> None:
         """Take note of committed reactions, if they follow what is known; otherwise the store will be asked."""
-        if not self.lock.acquire(blocking=False):  # in use: whoever stores a reaction waits for no answer
+        if not self.lock.acquire(blocking=False):  # in use: storing a reaction never waits for an answer
             return
         before, fresh = appended.before, appended.fresh
         is_next = (self.incarnation, self.last_revision) == (before.incarnation, before.revision)
@@ -109,9 +109,9 @@ class UsersInMemory:
 
     @contextmanager
     def open(self, served: ServedModel, user_id: str, version: Version | None = None) -> Iterator[OpenUser]:
-        """Hold the session of a user at the store's newest revision; nobody else uses it meanwhile.
+        """Lock the session of a user at the store's newest revision.
 
-        `version` is what the store says of this user, where it was just asked.
+        `version` is the user's version, if it was just read from the store.
         """
         incarnation, revision = self.store.version(user_id) if version is None else version
         if revision == 0:  # nobody has told us anything: all newcomers are served by one session
@@ -137,7 +137,7 @@ class UsersInMemory:
                 del self._users[key]
 
     def forget_hashed(self, hashes: set[str]) -> None:
-        """Drop users by the hashes of their ids; one who has come back meanwhile is read from the store again."""
+        """Drop users by the hashes of their ids; a user who has returned since is read from the store again."""
         if hashes:
             with self._lock:
                 names = {user_id for _, user_id in self._users}

@@ -120,7 +120,7 @@ _USERS_AND_LOG = {
         "HAVING MAX(f.revision) <> u.revision"
     ),
 }
-"""Queries for users whose entry and log do not fit; they find nothing in a sound store."""
+"""Queries for users with an entry that contradicts the log; they return nothing for a sound store."""
 _LOG = {
     "the revision before it is missing, reactions are not numbered 1, 2, 3 ...": (
         "SELECT f.user_id, f.revision FROM feedback f WHERE f.revision <> 1 AND NOT EXISTS "

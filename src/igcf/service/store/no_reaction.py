@@ -35,7 +35,7 @@ def _count(connection: sa.Connection, is_due: sa.ColumnElement[bool]) -> dict[st
     if connection.dialect.name == "postgresql":
         if not connection.execute(sa.select(sa.func.pg_try_advisory_xact_lock(LOCK))).scalar_one():
             return {}
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(FORGET_LOCK)))  # nobody is deleted meanwhile
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(FORGET_LOCK)))  # blocks deletions
     query = sa.select(recommendations).where(is_due).order_by(recommendations.c.due).limit(AT_ONCE)
     answers = connection.execute(query).all()
     user_ids = sorted({answer.user_id for answer in answers})

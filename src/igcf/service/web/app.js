@@ -242,7 +242,7 @@ visit.addEventListener("changed", () => { putOffFinale(); showFacts(); });
 visit.addEventListener("view", showView);
 on(visit, "reacted", ({ card, evidence, isHit: hit }) => {
   deck.throw(evidence === "skip" ? "down" : hit ? "right" : "left");
-  if (evidence === "skip" && !visit.failures) notice(`${titleAndYear(card)[0]} was skipped. It may come back later.`, { ms: 3_000 });
+  if (evidence === "skip" && !visit.failures) notice(`${titleAndYear(card)[0]} was skipped. It may be shown again later.`, { ms: 3_000 });
   if (evidence !== "skip" && GOALS.includes(visit.reactions.length)) finaleDue = visit.reactions.length;
 });
 visit.addEventListener("ready", () => {

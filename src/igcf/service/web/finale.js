@@ -12,7 +12,7 @@ export async function openFinale(what) {
   const { taste, top, n, hits, popular } = what;
   const dialog = byId("finale"), counted = countedLikes(taste);
   byId("finale-title").textContent = `Your taste, after ${n} reactions`;
-  byId("finale-sentence").textContent = taste.sentence || (counted ? `You liked ${counted}. It is too early to tell how you differ from others.` : "No clear pattern yet.");
+  byId("finale-sentence").textContent = taste.sentence || (counted ? `You liked ${counted}. It is too early to say how you differ from others.` : "No clear pattern yet.");
   byId("finale-hits").textContent = `${hits} of ${n} were hits. The most popular items would have had about ${popular.toFixed(0)}.`;
   byId("finale-picks").replaceChildren(...top.slice(0, 10).map((each) => el("li", null, el("span", { dir: "auto" }, titleAndYear(each)[0]), " ", el("small", { class: "muted" }, chanceText(each)))));
   const canvas = byId("taste-card");

@@ -21,7 +21,7 @@ export function showLearned(taste, n) {
   byId("learned").classList.toggle("silent", !sentence);
   const most = taste?.groups.find((each) => each.standing === "liked");
   const seen = most && taste ? ` You liked ${most.hits} of ${plural(most.hits + most.misses, "card")} ${inGroup(taste, most)}.` : "";
-  const early = counted ? "Too early to tell how you differ from others. " : "";
+  const early = counted ? "Too early to say how you differ from others. " : "";
   setText(byId("learned-more"), sentence && taste ? `${CONFIDENCE[taste.confidence]}${seen}` : n ? `${early}After ${plural(n, "reaction")}.` : "React to a few cards to see what it makes of them.");
 }
 

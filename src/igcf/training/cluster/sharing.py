@@ -27,7 +27,7 @@ from igcf.training.experts.executor import Executor, Worker
 from igcf.training.experts.shared_log import NOBODY, Part, SharedLog, catalogue_of
 
 USER_IDS = "users.arrow"
-"""File of the ids of all users beside the parts of files; no ending of a log, whose folder may be the same."""
+"""File of all user ids beside the parts; its suffix is not that of a log, since both may share a folder."""
 
 
 def shared_log(data: Interactions | LogFiles, executor: Executor, folder: Path) -> SharedLog:

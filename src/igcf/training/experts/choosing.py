@@ -51,7 +51,7 @@ def hold_truth(worker: Worker, truth: Float32Array) -> None:
 def play(worker: Worker, model: Model, rounds: int, nu: float, is_observed: bool) -> FloatArray:
     """Return the number of successes of each of a worker's validation users."""
     truth = worker.truth
-    assert truth is not None, "hold_truth comes first"  # noqa: S101
+    assert truth is not None, "call hold_truth before"  # noqa: S101
     pieces = [piece for piece in np.array_split(truth, PIECES) if len(piece)]
     played = in_threads(lambda piece: successes(model, piece, rounds, nu, is_observed=is_observed), pieces)
     return np.concatenate(played) if played else np.zeros(0)

@@ -1,6 +1,6 @@
-"""Work in pieces: a function is called on every worker, each of which holds some of the users, and there in threads.
+"""Run a function on every worker; a worker holds some of the users and runs threads of its own.
 
-The process that calls adds up what comes back. One process is the same code with one worker (`Executor`); those of
+The caller sums the results. A single process runs the same code with one worker (`Executor`); those of
 `igcf.training.cluster.executors` are processes of this machine or actors of a Ray cluster. The pieces of a worker are
 the same whatever the number of threads, so that the result does not depend on it.
 """

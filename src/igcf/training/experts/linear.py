@@ -69,7 +69,7 @@ class LinearRows:
 
 def on_rows(worker: Worker, method: str, *arguments: Any) -> Any:
     """Call a method of the rows that a worker holds."""
-    assert worker.linear is not None, "hold_rows comes first"  # noqa: S101
+    assert worker.linear is not None, "call hold_rows before"  # noqa: S101
     return getattr(worker.linear, method)(*arguments)
 
 

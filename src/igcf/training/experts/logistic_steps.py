@@ -21,7 +21,7 @@ BIAS_PENALTY = 1e-3
 GRADE_PENALTY = 1.0
 """Precision of the prior on the constants of gradings: two or three reactions must not decide about an item."""
 ITEM_BLOCK = 32_768
-"""Number of items whose products of vectors, and whose sums over users, are in memory at a time."""
+"""Items per block: products of vectors and sums over users are in memory for one block at a time."""
 SOLVED_TOGETHER = 4_096
 WITHOUT_OPINION = 2.0
 """Entry of a table of exposures for a reaction without an opinion."""
@@ -198,7 +198,7 @@ def _products(vectors: Float32Array, first: tuple[IntArray, IntArray]) -> Float3
 
 
 def _sample(worker: Worker) -> Sample:
-    assert worker.sample is not None, "hold_sample comes first"  # noqa: S101
+    assert worker.sample is not None, "call hold_sample before"  # noqa: S101
     return worker.sample
 
 

@@ -70,9 +70,9 @@ def hold_successes(worker: Worker, indptr: IntArray, items: IntArray, n_items: i
 def fit_blocks(
     worker: Worker, k: int, penalties: Sequence[float], blocks: Sequence[slice]
 ) -> list[tuple[IntArray, Float32Array]]:
-    """Fit the regressions of some blocks of items, and let the successes go."""
+    """Fit the regressions of some blocks of items, and free the successes."""
     counts = worker.counts
-    assert counts is not None, "hold_successes comes first"  # noqa: S101
+    assert counts is not None, "call hold_successes before"  # noqa: S101
     worker.counts = None
     return in_threads(lambda rows: _fit_block(counts, np.arange(rows.start, rows.stop), k, penalties), blocks)
 

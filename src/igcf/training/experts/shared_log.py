@@ -72,7 +72,7 @@ class Part:
         """Return (users, items) ones where a reaction has at least this value."""
         rows, indptr = self._rows(users)
         items = self.items[rows]
-        is_in = (self.values[rows] >= threshold) | (threshold == -np.inf)  # NaN: met without an opinion
+        is_in = (self.values[rows] >= threshold) | (threshold == -np.inf)  # NaN: a reaction without an opinion
         if not is_in.all():
             before = np.concatenate([[0], np.cumsum(is_in)])
             items, indptr = items[is_in], before[indptr]
@@ -169,7 +169,7 @@ class SharedLog:
         return replace(self, without=np.union1d(self.without, users))
 
     def only_items(self, items: IntArray | None) -> "SharedLog":
-        """Return the log as if only some items, whose rows ascend, were in it; None: as it is."""
+        """Return the log restricted to some items, given by ascending rows; None: the whole log."""
         if items is None:
             return self
         ids = self.catalogue.item_ids

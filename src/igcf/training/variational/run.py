@@ -114,8 +114,8 @@ def fit_graph(
 ) -> Model:
     """Learn the graph model; choices are made on validation users, or on the most active users held out.
 
-    Held-out users come back: the model is trained once more on all, for as many epochs. Its state is kept, and goes on
-    from what is there already.
+    The final model is refitted on all users, held-out ones included, for as many epochs. Its state is checkpointed,
+    and an existing checkpoint is resumed.
     """
     begun = time.perf_counter()
     reward = Reward.from_log(data.values, config.reward, success_in(data, config.satisfied).threshold)

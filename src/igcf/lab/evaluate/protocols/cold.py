@@ -290,11 +290,11 @@ class Returning(ColdStart):
         available[given.user_idx, given.item_idx] = False
         logged, rng = logged_by_user(given), self.rng(job, 2)
 
-        def tell(users: IntArray) -> None:
+        def warm_start(users: IntArray) -> None:
             learner.know([logged[user] for user in users])  # type: ignore[attr-defined]
 
         world = Environment(case.truth, rounds=session.rounds, slate=session.slate, available=available)
-        return world.play(learner, rng=rng, begun=tell if play.notes["told"] else None), {}
+        return world.play(learner, rng=rng, begun=warm_start if play.notes["told"] else None), {}
 
     def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
         """Compare each start from a log with both cold starts of the same method."""

@@ -52,7 +52,7 @@ PSEUDO_USERS = 10.0
 """Users that the mean success rate of all items stands for, in the popularity of a new item."""
 VALIDATION_SEED = 99
 """Seed that draws the items on which settings were chosen; no other draw hides them."""
-New = Literal["lot", "newest"]
+New = Literal["random", "newest"]
 ROWS = (
     ("frozen", None),
     *((name, REACTIONS[-1]) for name in ("pop", "no-content")),
@@ -81,7 +81,7 @@ class NewItemsProtocol(ColdStart):
     methods: ClassVar[tuple[str, ...]] = ("igcf",)
     share: float = 0.2
     """Share of the items that are hidden from training."""
-    new: New = "lot"
+    new: New = "random"
     """Which items are hidden."""
     price: float = 0.01
     """Share of what known items bring that trials of new ones may cost."""
@@ -89,7 +89,7 @@ class NewItemsProtocol(ColdStart):
     def setup(self, data: Interactions, choices: Choices) -> Setup:
         """Return the experiment on this log; some users are left to learn new items from."""
         if self.new == "newest" and data.timestamps is None:
-            raise ConfigError(f"{data.name} has no timestamps; the newest items need them, use --new lot")
+            raise ConfigError(f"{data.name} has no timestamps; the newest items need them, use --new random")
         setup, most = super().setup(data, choices), data.n_users // 8
         return replace(setup, n_users=min(setup.n_users, most), n_validation=min(setup.n_validation, most))
 
@@ -254,7 +254,7 @@ class NewItemsProtocol(ColdStart):
 
     def shape(self, session: Session) -> str:
         """Say how many items are new."""
-        which = "drawn" if self.new == "lot" else "the newest"
+        which = "drawn" if self.new == "random" else "the newest"
         return f"{session}, {self.share:.0%} of the items new ({which})"
 
 

@@ -67,7 +67,7 @@ class RankingCase(Case):
 
 @dataclass(frozen=True)
 class Ranking(Protocol):
-    """Base of protocols that rank once for users whose past is given; what is hidden of them is to be found."""
+    """Base of protocols that rank once for users with a given past; their hidden items are to be found."""
 
     sessions: ClassVar[tuple[Session, ...]] = (Session(1, N_RANKED),)
     has_history: ClassVar[bool] = True
