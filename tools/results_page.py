@@ -1,6 +1,6 @@
 """Fill the tables of docs/results/ from docs/results-tables.md: python -m tools.results_page.
 
-`make results` runs every published experiment, writes the page of all tables and then calls this. A table
+`make results` runs the published experiments, writes the page of all tables and then calls this. A table
 stands between two marks; the first one names the experiment and the columns:
 
     <!-- table cold-start-ml-1m: P@10, P@120, fit s -->
@@ -11,6 +11,7 @@ where a model of ours is better than all that it is compared with. An experiment
 """
 
 import re
+from collections import Counter
 from pathlib import Path
 
 from igcf.lab.evaluate.paper import printed
@@ -31,7 +32,7 @@ METRICS = {
     "P 61-": "after_drift@",
 }
 """How columns begin, and how the same figures are called in comparisons and in the paper's tables."""
-NOT_RUN = "*Not run at this commit.*"
+NOT_RUN = "*Not run yet.*"
 
 Rows = list[list[str]]
 """A table as rows of cells, its header first."""
@@ -97,7 +98,9 @@ def filled(page: str, all_tables: str) -> str:
             text = _markdown(tables[0][0], tables[0][1:])
         return f"{found[1]}{text}\n{found[4]}"
 
-    sentence = next(line for line in all_tables.splitlines() if line.startswith("Every one was made by"))
+    commits = Counter(re.findall(r"^`igcf .+` at commit (.+)$", all_tables, flags=re.MULTILINE))
+    counts = ", ".join(f"{number} experiments at commit {commit}" for commit, number in commits.items())
+    sentence = f"Made by `igcf reproduce --all`: {counts}."
     return COMMIT.sub(lambda found: f"{found[1]}{sentence}\n{found[2]}", MARK.sub(table, page))
 
 

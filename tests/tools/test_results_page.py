@@ -7,9 +7,11 @@ from tools.results_page import NOT_RUN, PAGES, filled
 DOCS = Path(__file__).parents[2] / "docs"
 TABLES = """# All tables
 
-Every one was made by `igcf reproduce --all` at commit 0123abc, in 7 minutes.
+Made by `igcf reproduce --all`.
 
 ## cold-start-ml-1m
+
+`igcf evaluate --dataset ml-1m` at commit 0123abc
 
 **ml-1m, cold-start**
 

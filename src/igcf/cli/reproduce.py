@@ -102,6 +102,8 @@ def reproduce_all(
     made: list[tuple[Experiment, Sequence[Table]]] = []
     documents: list[dict[str, Any]] = []
     commit = commit_of_the_code()
+    page = common["out"] / "tables.md"
+    earlier = page.read_text(encoding="utf-8") if page.exists() else ""
     for number, each in enumerate(chosen):
         note(f"experiment {number + 1} of {len(chosen)}: {each.name}")
         names = tuple(name for name in each.methods if rows is None or name in rows)
@@ -112,8 +114,8 @@ def reproduce_all(
         write_report(results, data, common["out"] / each.name)
         documents.append(results.as_dict() | {"name": each.name})
         made.append((here, results_tables(results)))
-        (common["out"] / "tables.md").write_text(tables_page(made, commit), encoding="utf-8")
-    note(f"wrote {common['out'] / 'tables.md'}: {len(made)} experiments")
+        page.write_text(tables_page(made, commit, earlier), encoding="utf-8")
+    note(f"wrote {page}: {len(made)} experiments")
     if common["as_json"]:
         emit_json({"commit": commit, "experiments": documents})
 

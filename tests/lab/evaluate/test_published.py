@@ -41,12 +41,15 @@ def test_the_command_of_an_experiment_runs_it_alone() -> None:
     assert commands["thin-log-ml-1m-10-per-user"].endswith("--per-user 10")
 
 
-def test_the_page_names_the_commit_and_what_was_not_run() -> None:
-    experiment = Experiment("cold-start", "ml-1m", ("pop",))
+def test_the_page_names_commits_keeps_what_did_not_run_again_and_says_what_never_ran() -> None:
+    experiments = [Experiment("cold-start", name, ("pop",)) for name in ("ml-1m", "kuairec")]
     table = Table(title="one", header=("method", "P@10"), rows=(("pop", "7.20"),))
-    page = tables_page([(experiment, [table])], "abc")
-    assert "at commit abc" in page
-    assert "`igcf evaluate --dataset ml-1m --protocol cold-start --methods pop`" in page
-    assert "| pop | 7.20 |" in page
-    assert "Not run at this commit" in page
-    assert "cold-start-kuairec" in page
+    before = tables_page([(each, [table]) for each in experiments], "abc")
+    assert before.count("` at commit abc") == 2
+    assert "`igcf evaluate --dataset ml-1m --protocol cold-start --methods pop` at commit abc" in before
+    assert "cold-start-eachmovie" in before.split("Not run yet")[1].splitlines()[0]
+    table = Table(title="one", header=("method", "P@10"), rows=(("pop", "7.30"),))
+    page = tables_page([(experiments[0], [table])], "def", before)
+    assert "| pop | 7.30 |" in page.split("## cold-start-kuairec")[0]
+    assert page.split("## cold-start-kuairec")[1] == before.split("## cold-start-kuairec")[1]
+    assert "cold-start-ml-1m" not in page.split("Not run yet")[1].splitlines()[0].split(", ")

@@ -1,5 +1,6 @@
-"""Every published table, the experiment that makes it, and one page with all of them at one commit."""
+"""Every published table, the experiment that makes it, and one page with all of them."""
 
+import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,25 +66,25 @@ def _on(datasets: Iterable[str], experiment: Experiment) -> list[Experiment]:
 
 
 PUBLISHED: tuple[Experiment, ...] = (
-    *_on(("ml-1m", "kuairec", "ml-100k", "eachmovie"), Experiment("cold-start", "", PAPER_METHODS)),
-    *_on(("ml-1m", "kuairec"), Experiment("taste-drift", "", PAPER_METHODS)),
-    Experiment("ablation", "kuairec", ("igcf-paper", "igcf-graph")),
-    Experiment("ablation", "ml-1m", ("igcf-paper", "igcf-graph", "igcf")),
-    *_on(("ml-1m", "kuairec", "eachmovie"), Experiment("top-k", "", PAPER_METHODS)),
     *_on(("ml-1m", "ml-100k", "eachmovie"), Experiment("known-users", "", KNOWN_USERS_METHODS)),
     Experiment("known-users", "ml-1m", KNOWN_USERS_METHODS, thin=0.1),
     *_on(("ml-1m", "ml-100k", "synthetic-drift"), Experiment("next", "", Next.methods)),
-    Experiment("returning", "ml-1m", ("igcf",)),
-    Experiment("returning", "ml-1m", ("igcf",), options={"part": "earliest"}),
+    Experiment("new-items", "ml-1m", ("igcf",), seeds=3),
+    Experiment("new-items", "kuairec", ("igcf",)),
     Experiment("thin-log", "ml-1m", ThinLog.methods, options={"per_user": 10}),
     *(Experiment("thin-log", "ml-1m", ThinLog.methods, options={"keep": share}) for share in (0.3, 0.1, 0.05, 0.01)),
     *_on(("ml-1m", "eachmovie", "kuairec"), Experiment("observed", "", Observed.methods)),
+    Experiment("returning", "ml-1m", ("igcf",)),
+    Experiment("returning", "ml-1m", ("igcf",), options={"part": "earliest"}),
+    *_on(("ml-1m", "kuairec", "ml-100k", "eachmovie"), Experiment("cold-start", "", PAPER_METHODS)),
+    *_on(("ml-1m", "kuairec"), Experiment("taste-drift", "", PAPER_METHODS)),
+    *_on(("ml-1m", "kuairec", "eachmovie"), Experiment("top-k", "", PAPER_METHODS)),
     *_on(("ml-1m", "kuairec"), Experiment("cold-start", "", SHORT_TO_FIT, seeds=10)),
     *_on(("ml-1m", "kuairec"), Experiment("cold-start", "", ("nicf",), seeds=3)),
-    Experiment("new-items", "ml-1m", ("igcf",), seeds=3),
-    Experiment("new-items", "kuairec", ("igcf",)),
+    Experiment("ablation", "kuairec", ("igcf-paper", "igcf-graph")),
+    Experiment("ablation", "ml-1m", ("igcf-paper", "igcf-graph", "igcf")),
 )
-"""The published experiments, those of the paper's tables first, the longest last."""
+"""The published experiments, roughly in the order of what they take."""
 
 
 def commit_of_the_code() -> str:
@@ -103,17 +104,25 @@ def commit_of_the_code() -> str:
     )
 
 
-def tables_page(made: Sequence[tuple[Experiment, Sequence[Table]]], commit: str) -> str:
-    """Write the page with the tables of all experiments that ran at a commit, each below the command that makes it."""
-    missing = [each.name for each in PUBLISHED if each.name not in {experiment.name for experiment, _ in made}]
+def tables_page(made: Sequence[tuple[Experiment, Sequence[Table]]], commit: str, earlier: str = "") -> str:
+    """Write the page of all tables, each below its command and commit; what was not run is kept from an earlier page."""
+    sections = sections_of(earlier)
+    for experiment, tables in made:
+        parts = [f"`{experiment.command}` at commit {commit}\n", *(as_markdown(table) for table in tables)]
+        sections[experiment.name] = "\n".join(parts)
+    missing = [each.name for each in PUBLISHED if each.name not in sections]
     parts = [
         "# All tables\n",
-        f"Every one was made by `igcf reproduce --all` at commit {commit}. "
-        "Finished fits are kept, so a run that was interrupted resumes where it stopped.\n",
+        "Made by `igcf reproduce --all`, the short experiments first. Each section names its command and the commit at "
+        "which it ran. Finished fits are kept, so an interrupted run resumes where it stopped.\n",
         f"Made by commands of their own, and therefore not here: {OTHERS}.\n",
     ]
-    if missing:
-        parts.append(f"Not run at this commit, and therefore not here: {', '.join(missing)}.\n")
-    for experiment, tables in made:
-        parts += [f"## {experiment.name}\n", f"`{experiment.command}`\n", *(as_markdown(table) for table in tables)]
+    parts += [f"Not run yet: {', '.join(missing)}.\n"] if missing else []
+    parts += [f"## {each.name}\n\n{sections[each.name]}" for each in PUBLISHED if each.name in sections]
     return "\n".join(parts)
+
+
+def sections_of(page: str) -> dict[str, str]:
+    """Return the text below each experiment's heading on a page of all tables."""
+    found = re.split(r"^## (.+)\n\n", page, flags=re.MULTILINE)
+    return dict(zip(found[1::2], found[2::2], strict=True))
