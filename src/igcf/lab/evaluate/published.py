@@ -105,7 +105,7 @@ def commit_of_the_code() -> str:
 
 
 def tables_page(made: Sequence[tuple[Experiment, Sequence[Table]]], commit: str, earlier: str = "") -> str:
-    """Write the page of all tables, each below its command and commit; what was not run is kept from an earlier page."""
+    """Write the page of all tables, each below its command and commit; what did not run again keeps its earlier one."""
     sections = sections_of(earlier)
     for experiment, tables in made:
         parts = [f"`{experiment.command}` at commit {commit}\n", *(as_markdown(table) for table in tables)]
