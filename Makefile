@@ -171,7 +171,7 @@ smoke-arm: dist
 # An experiment that was not reached keeps its table and the commit that made it.
 results: setup
 	mkdir -p results && cp -n docs/results-tables.md results/tables.md
-	$(BIN)/igcf reproduce --all --out results
+	$(BIN)/python -m tools.published --out results
 	cp results/tables.md docs/results-tables.md
 	$(BIN)/python -m tools.results_page
 

@@ -15,8 +15,8 @@ from collections import Counter
 from pathlib import Path
 
 from igcf.lab.evaluate.paper import printed
-from igcf.lab.evaluate.published import PUBLISHED
 from igcf.tables import markdown_table
+from tools.published import PUBLISHED
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = [DOCS / "results.md", *sorted((DOCS / "results").glob("*.md"))]
@@ -100,7 +100,7 @@ def filled(page: str, all_tables: str) -> str:
 
     commits = Counter(re.findall(r"^`igcf .+` at commit (.+)$", all_tables, flags=re.MULTILINE))
     counts = ", ".join(f"{number} experiments at commit {commit}" for commit, number in commits.items())
-    sentence = f"Made by `igcf reproduce --all`: {counts}."
+    sentence = f"Made by `python -m tools.published`: {counts}."
     return COMMIT.sub(lambda found: f"{found[1]}{sentence}\n{found[2]}", MARK.sub(table, page))
 
 

@@ -165,15 +165,12 @@ def test_among_all_tables_an_ablation_leaves_out_methods_without_parts(monkeypat
     assert [each["protocol"] for each in json.loads(result.stdout)["tables"]] == ["cold-start", "taste-drift"]
 
 
-@pytest.mark.parametrize(
-    "command", [("evaluate", "--users", "10", "--rounds", "12", "--jobs", "1"), ("calibration", "--rounds", "12")]
-)
-def test_the_columns_of_a_log_can_be_named(small_log: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_the_columns_of_a_log_can_be_named(small_log: Path, tmp_path: Path) -> None:
     names = {"user": "who", "item": "what", "value": "stars", "timestamp": "when"}
     path = tmp_path / "log.csv"
     pl.read_parquet(small_log).rename(names).write_csv(path, separator=";")
     options = [part for name, column in names.items() for part in (f"--{name}", column)]
-    asked = (*command, "--dataset", path, "--methods", "pca-gp", "--json")
+    asked = ("evaluate", "--users", 10, "--rounds", 12, "--jobs", 1, "--dataset", path, "--methods", "pca-gp", "--json")
     result = run(*asked, *options, "--separator", ";")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["dataset"] == "log"
@@ -218,74 +215,6 @@ def test_a_log_of_ones_own_needs_no_option(small_log: Path) -> None:
     assert f"experiment: {document['rounds']} rounds" in result.stderr
     assert "satisfied: value >= 4" in result.stderr
     assert document["verdict"]["winner"] == "pop"
-
-
-def test_reproduce_all_goes_on_where_it_stopped_and_writes_one_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from igcf.lab.evaluate.published import Experiment
-
-    published = (Experiment("cold-start", "synthetic", ("pop",), thin=0.9),)
-    monkeypatch.setattr("igcf.lab.evaluate.published.PUBLISHED", published)
-    command = ("reproduce", "--all", "--users", 20, "--jobs", 1, "--out", tmp_path)
-    first = run(*command)
-    assert first.exit_code == 0, first.output
-    assert "experiment 1 of 1: cold-start-synthetic-thin-0.9" in first.output
-    assert "pop, seed 0 finished" in first.output
-    page = (tmp_path / "tables.md").read_text()
-    assert "igcf evaluate --dataset synthetic --protocol cold-start --methods pop --thin 0.9" in page
-    assert (tmp_path / "cold-start-synthetic-thin-0.9" / "report.html").exists()
-    again = run(*command)
-    assert "pop, seed 0 kept" in again.output
-
-
-@pytest.mark.slow
-def test_a_run_of_all_tables_that_was_killed_goes_on_and_makes_the_same_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import igcf.lab.evaluate.published as module
-    from igcf.lab.evaluate.published import Experiment
-
-    published = (
-        Experiment("cold-start", "synthetic", ("pop",)),
-        Experiment("observed", "synthetic", ("share",)),
-        Experiment("cold-start", "synthetic", ("random", "pca-gp"), seeds=2),
-    )
-    monkeypatch.setattr(module, "PUBLISHED", published)
-    command = ["reproduce", "--all", "--users", "20", "--jobs", "1", "--out"]
-    code = (
-        "import igcf.lab.evaluate.published as module\n"
-        "from igcf.cli.main import cli\n"
-        "from igcf.lab.evaluate.published import Experiment\n"
-        f"module.PUBLISHED = {published!r}\n"
-        f"cli.main({[*command, str(tmp_path / 'killed')]!r})"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if "pca-gp, seed 0 started" in line:  # in the middle of the last experiment
-                process.kill()
-                break
-    assert "pca-gp" not in (tmp_path / "killed" / "tables.md").read_text()
-    again = run(*command, tmp_path / "killed")
-    assert again.exit_code == 0, again.output
-    kept = ("share, seed 0", "pop, seed 0", "random, seed 0", "random, seed 1")
-    for line in (*(f"{job} kept" for job in kept), "pca-gp, seed 1 finished"):
-        assert line in again.output
-    assert "experiment 3 of 3: cold-start-synthetic-2-seeds" in again.output
-    assert run(*command, tmp_path / "whole").exit_code == 0
-    assert figures(tmp_path / "killed") == figures(tmp_path / "whole")
-
-
-def figures(folder: Path) -> list[str]:
-    """Return the tables of the page without their last two columns, seconds of fitting and of playing."""
-    lines = (folder / "tables.md").read_text().splitlines()
-    return [line.rsplit("|", 3)[0] for line in lines if line.startswith("|")]
-
-
-def test_reproduce_all_needs_a_folder_and_refuses_other_settings(tmp_path: Path) -> None:
-    assert "--all needs --out" in run("reproduce", "--all").output
-    assert "leave out --seeds" in run("reproduce", "--all", "--out", tmp_path, "--seeds", 3).output
 
 
 def test_users_takes_a_number_a_table_or_both(tmp_path: Path) -> None:

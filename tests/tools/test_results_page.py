@@ -7,7 +7,7 @@ from tools.results_page import NOT_RUN, PAGES, filled
 DOCS = Path(__file__).parents[2] / "docs"
 TABLES = """# All tables
 
-Made by `igcf reproduce --all`.
+Made by `python -m tools.published`.
 
 ## cold-start-ml-1m
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.experiments import common_options, executing, print_all, run_experiment, write_report
+from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
 from igcf.cli.options import (
     COUNT,
     DATASET,
@@ -59,9 +59,6 @@ OWN = "own"
 @click.option("--price", type=click.FloatRange(0, 1), help="new-items: share that trials may cost [default: 0.01].")
 @click.option("--keep", type=click.FloatRange(0, 1, min_open=True), help="thin-log: share of the reactions kept.")
 @click.option("--per-user", type=COUNT, help="thin-log: most reactions kept of a training user.")
-@click.option("--sensitivity", metavar="NAMES",
-              help="Instead of a comparison, play a range of values of each of these settings (layers,dim,gamma,nu) "
-              "with the validation users, one setting at a time, and draw the curves.")  # fmt: skip
 @click.option("--objective-weight", metavar="NUMBER",
               help="Instead of a comparison, weigh successes by this number of the items, such as a margin, more and "
               "more, with the validation users, and draw successes against value.")  # fmt: skip
@@ -78,7 +75,6 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     methods: str | None,
     users: tuple[str, ...],
     satisfied: float | None,
-    sensitivity: str | None,
     objective_weight: str | None,
     thin: float | None,
     columns: "Columns",
@@ -100,7 +96,6 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
       igcf evaluate --dataset ml-1m --methods igcf --users own --users 400
       igcf evaluate --dataset ratings.csv --methods pop,igcf --users people.csv
       igcf evaluate --dataset ml-1m --methods my.module:METHOD,igcf --jobs 2
-      igcf evaluate --dataset ml-1m --methods igcf-paper --sensitivity layers,dim,gamma,nu --out study/
       igcf evaluate --dataset ml-1m --protocol known-users --methods pop,ease,igcf
       igcf evaluate --dataset ml-1m --protocol next
       igcf evaluate --train gowalla/train.csv --test gowalla/test.csv
@@ -147,8 +142,8 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     setup = setup_for(data, own, satisfied=success.threshold, n_users=n_users, **of_setup)
     if thin is not None:
         setup = replace(setup, dataset=f"{setup.dataset}-thin-{thin:g}")  # with settings of its own
-    if sensitivity or objective_weight:
-        study(data, setup, names, sensitivity, objective_weight, notes=[*said.lines(), setup.sentence], **common)
+    if objective_weight is not None:
+        play_strengths(data, setup, objective_weight, **common)
         return
     results = run_experiment(data, setup, names, notes=[*said.lines(), setup.sentence], **common)
     if common["out"]:
@@ -160,31 +155,13 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
         echo(verdict(results).sentence)
 
 
-def study(
-    data: Any,
-    setup: Any,
-    names: list[str],
-    sensitivity: str | None,
-    number: str | None,
-    *,
-    notes: list[str],
-    **common: Any,
-) -> None:
-    """Play the named settings, or strengths of a weight, with validation users; print tables, write curves to --out."""
-    from igcf.lab.evaluate import studies
-    from igcf.lab.evaluate.tuned_settings import parse_changes
+def play_strengths(data: Any, setup: Any, number: str, **common: Any) -> None:
+    """Play strengths of the weight of a success with validation users; print the table, write the curve to --out."""
+    from igcf.lab.evaluate.trade_off import trade_off
 
-    if sensitivity is None:
-        found = studies.trade_off(data, setup, number or "", seed=common["seed"])
-    else:
-        where = {name: common[name] for name in ("engine", "jobs", "address", "out", "fresh")}
-        changes, seed = parse_changes(common["changes"]), common["seed"]
-        with executing(**where, notes=notes) as execution:
-            found = studies.sensitivity(
-                data, setup, names, names_in(sensitivity), seed=seed, settings=changes, execution=execution
-            )
+    found = trade_off(data, setup, number, seed=common["seed"])
     if common["out"]:
-        found.write(common["out"], "sensitivity" if sensitivity else "trade-off")
+        found.write(common["out"], "trade-off")
     if common["as_json"]:
         emit_json(found.points)
     else:

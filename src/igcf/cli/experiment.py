@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def experiment() -> None:
-    """Compare models or settings on the users of a service, by chance.
+    """Compare models or settings on the users of a service, at random.
 
     \b
     Examples:

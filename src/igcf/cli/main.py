@@ -28,7 +28,6 @@ COMMANDS = {
     "ope": ("igcf.cli.ope:ope", "Estimate from a log what another model would have achieved."),
     "evaluate": ("igcf.cli.evaluate:evaluate", "Compare methods on users with known reactions."),
     "lab": ("igcf.cli.lab:lab", "Measure agents, your own among all others, on suites of environments."),
-    "calibration": ("igcf.cli.calibration:calibration", "Compare predicted satisfaction with what comes true."),
     "reproduce": ("igcf.cli.reproduce:reproduce", "The paper's tables beside ours."),
     "bench": ("igcf.cli.bench:bench", "Measure speed beside the bare operations and peers."),
     "theory": ("igcf.cli.theory:theory", "Check the confidence and regret bounds by simulation."),

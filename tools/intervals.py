@@ -6,19 +6,25 @@ realised share of m users is compared with the predicted distribution of such sh
 four of five items; a share of few users is discrete, so it counts by the part of its own probability that lies inside.
 A tenth of the items is new on purpose: no reaction to them is learned from. Splits are repeated until
 enough of them are tested.
+
+    python -m tools.intervals ml-1m --thin 0.1 --seed 10
 """
 
 from collections.abc import Callable
 from typing import Any
 
+import click
 import numpy as np
 
 from igcf.arrays import Float32Array, FloatArray
-from igcf.data import Interactions
+from igcf.cli.options import SATISFIED, SEED
+from igcf.cli.output import echo, note
+from igcf.data import Interactions, load_dataset
 from igcf.errors import ConfigError
 from igcf.model import Model
 from igcf.online import Recommender
-from igcf.tables import Table
+from igcf.tables import Table, as_markdown
+from igcf.training import pretrain
 
 CLASSES = (("new", 0, 0), ("1-5", 1, 5), ("6-20", 6, 20), ("21-100", 21, 100), ("more", 101, 1 << 60))
 """Names, and least and most reactions in training."""
@@ -136,3 +142,23 @@ def interval_table(dataset: str, rows: list[dict[str, Any]]) -> Table:
         for row in rows
     ]
     return Table(f"{dataset}, intervals of new users by reactions to the item in training", header, tuple(lines))
+
+
+@click.command()
+@click.argument("dataset")
+@click.option("--thin", default=1.0, show_default=True, help="Share of the reactions to learn from.")
+@SATISFIED
+@SEED
+def main(dataset: str, thin: float, satisfied: float | None, seed: int) -> None:
+    """Compare intervals of new users with what comes true, by how well the items are known."""
+
+    def train(rest: Interactions, own_seed: int) -> Model:
+        note(f"learning from {len(rest.values):,} reactions of {rest.n_users:,} users, split {own_seed}")
+        return pretrain(rest, satisfied=satisfied, seed=own_seed)
+
+    data = load_dataset(dataset)
+    echo(as_markdown(interval_table(data.name, measure_intervals(data, train, thin=thin, seed=seed))))
+
+
+if __name__ == "__main__":
+    main()

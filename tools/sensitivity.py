@@ -1,27 +1,26 @@
-"""Studies on validation users: how much a setting matters, and what it costs to weigh a success by a number."""
+"""How much settings matter: a range of values of each, one setting at a time, played with validation users.
 
-import json
+python -m tools.sensitivity layers,dim,gamma,nu --dataset ml-1m --methods igcf-paper --out study/
+"""
+
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
+import click
 
-from igcf.charts import Line, line_chart, standalone
-from igcf.data import Interactions
+from igcf.charts import Line, line_chart
+from igcf.cli.experiments import common_options, executing, print_all
+from igcf.cli.options import names_in
+from igcf.data import Interactions, load_dataset
 from igcf.errors import ConfigError
-from igcf.item import nearest
 from igcf.lab.baselines import Method, method_named
-from igcf.lab.baselines.trend import Weighted
+from igcf.lab.evaluate import Execution, Setup, setup_for
 from igcf.lab.evaluate.experiment import grid_jobs
-from igcf.lab.evaluate.protocols import Setup, prepare
-from igcf.lab.evaluate.running import HERE, Execution, run_jobs
-from igcf.lab.evaluate.tuned_settings import tuned_settings
-from igcf.online import replay
-from igcf.online.slates import success_weights
-from igcf.pages import html_table, multiples, report_page, section
-from igcf.tables import Table, as_markdown
+from igcf.lab.evaluate.running import HERE, run_jobs
+from igcf.lab.evaluate.trade_off import Study
+from igcf.lab.evaluate.tuned_settings import parse_changes, tuned_settings
+from igcf.tables import Table
 
 VALUES: dict[str, tuple[Any, ...]] = {
     "layers": (0, 1, 2, 3, 4),
@@ -31,34 +30,6 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "noise_var": (0.1, 0.3, 1.0, 3.0, 10.0),
 }
 """Values of the settings that many methods have; those of others are the ones that tuning tries."""
-STRENGTHS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-"""Strengths of the weight of a success that are played."""
-
-
-@dataclass(frozen=True, eq=False)
-class Study:
-    """What was found, as plain values, tables and charts."""
-
-    title: str
-    points: list[dict[str, Any]]
-    tables: list[Table]
-    charts: dict[str, str]
-
-    def write(self, folder: Path, stem: str) -> None:
-        """Write the page with curves and tables, and either alone: `.html`, `.svg`, `.md` and `.json`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        curves, tables = (
-            section("Curves", multiples(self.charts)),
-            (section(t.title, html_table(t)) for t in self.tables),
-        )
-        texts = {
-            "html": report_page(self.title, self.title, "Played with validation users.", [curves, *tables]),
-            "svg": standalone(self.title, self.charts),
-            "md": "\n".join(map(as_markdown, self.tables)),
-            "json": json.dumps(self.points, indent=1),
-        }
-        for kind, text in texts.items():
-            (folder / f"{stem}.{kind}").write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -114,7 +85,7 @@ def values_of(method: Method, name: str, chosen: Mapping[str, Any]) -> list[Any]
     method.settings({name: chosen.get(name)})  # a setting that the method does not have is refused
     values = VALUES.get(name) or (method.paper_grid or {}).get(name) or method.grid.get(name)
     if not values or not all(isinstance(each, int | float) for each in values):
-        raise ConfigError(f"--sensitivity needs a number with known values, got {name}; take {', '.join(VALUES)}")
+        raise ConfigError(f"expected a number with known values, got {name}; take {', '.join(VALUES)}")
     return sorted({*values, chosen[name]})
 
 
@@ -144,38 +115,24 @@ def _curves(points: Sequence[Point]) -> str:
     return line_chart(lines, f"{metric} by {name}", name, metric, places=[f"{value:g}" for value in values])
 
 
-def trade_off(data: Interactions, setup: Setup, name: str, *, seed: int = 0) -> Study:
-    """Play igcf at every strength of the weight `name`, a number of the items such as a margin: successes and value."""
-    known = {} if data.attributes is None else data.attributes.numbers
-    if name not in known:
-        raise ConfigError(f"no item has the number {name[:80]!r}{nearest(name, known)}; give it with --items FILE")
-    case, method = prepare(data, setup, seed, "validation"), method_named("igcf")
-    settings = tuned_settings(setup.dataset, setup.protocol, "igcf", None)
-    fitted = method.fit(case.task, settings, np.random.default_rng(seed))
-    numbers = known[name]
-    worth = np.where(np.isnan(numbers), np.nanmean(numbers), numbers)
-    points = []
-    for strength in STRENGTHS:
-        learner = method.play(fitted, settings)
-        learner.policy = Weighted(learner.policy, success_weights(numbers, name, strength))  # type: ignore[attr-defined]
-        rng = np.random.default_rng(seed)
-        shown = replay(learner, case.truth, rounds=case.task.rounds, slate=case.task.slate, rng=rng)
-        is_success = shown.values >= case.task.satisfied
-        found = {"successes": is_success.sum(axis=(1, 2)), "value": (is_success * worth[shown.rows]).sum(axis=(1, 2))}
-        points.append({"strength": strength, **{what: float(each.mean()) for what, each in found.items()}})
-    successes, values = ([point[what] for point in points] for what in ("successes", "value"))
-    rows = tuple(
-        (
-            f"{point['strength']:g}",
-            f"{point['successes']:.2f}",
-            f"{point['successes'] / max(successes[0], 1e-12) - 1:+.1%}",
-            f"{point['value']:.4g}",
-            f"{point['value'] / values[0] - 1:+.1%}" if values[0] else "",
-        )
-        for point in points
-    )
-    header = ("strength", "successes", "change", name, "change")
-    table = Table(f"successes against {name}, per validation user", header, rows)
-    title = f"{setup.dataset}: successes against {name}"
-    chart = line_chart([Line("igcf", values, successes, "first", has_points=True)], title, name, "successes")
-    return Study(title, points, [table], {"From strength 0 to 1": chart})
+@click.command()
+@click.argument("names")
+@click.option("--dataset", required=True)
+@click.option("--methods", default="igcf-paper", show_default=True)
+@common_options
+def main(names: str, dataset: str, methods: str, **common: Any) -> None:
+    """Play a range of values of each of NAMES; print tables, write curves to --out."""
+    data, changes = load_dataset(dataset, common["data_dir"]), parse_changes(common["changes"])
+    where = {name: common[name] for name in ("engine", "jobs", "address", "out", "fresh")}
+    with executing(**where) as execution:
+        found = sensitivity(
+            data, setup_for(data, "cold-start"), names_in(methods), names_in(names), seed=common["seed"],
+            settings=changes, execution=execution,
+        )  # fmt: skip
+    if common["out"]:
+        found.write(common["out"], "sensitivity")
+    print_all(found.tables, common["style"])
+
+
+if __name__ == "__main__":
+    main()

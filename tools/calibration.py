@@ -1,5 +1,8 @@
 """Calibration: whether predicted probabilities come true, for single candidates and for counts of successes.
 
+    python -m tools.calibration ml-1m --out docs/figures/calibration.svg
+    python -m tools.calibration ratings.csv --methods igcf --rounds 40
+
 Every few rounds, before the next choice, each user's likeliest candidates are compared:
 
 - reliability: the predicted probability of each of them beside the share that satisfied;
@@ -8,24 +11,27 @@ Every few rounds, before the next choice, each user's likeliest candidates are c
   A count is discrete, so its place in the distribution is drawn uniformly within its own probability.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray, covariance_root
 from igcf.charts import Line, Tone, line_chart, standalone
-from igcf.data import Interactions
+from igcf.cli.options import SEED, names_in
+from igcf.cli.output import echo, note
+from igcf.data import Interactions, load_dataset
 from igcf.errors import ConfigError
 from igcf.lab.baselines import method_named
-from igcf.lab.evaluate.protocols import Setup, prepare
-from igcf.lab.evaluate.tuned_settings import tuned_settings
+from igcf.lab.evaluate.protocols import Setup, prepare, setup_for
+from igcf.lab.evaluate.tuned_settings import parse_changes, tuned_settings
 from igcf.model import Model
 from igcf.model.channel import activations, expectation
 from igcf.online import Belief, ModelLearner, replay
-from igcf.tables import Table
+from igcf.tables import Table, as_markdown
 
 LEVELS = (0.5, 0.8, 0.95)
 LOOK_EVERY = 20
@@ -154,18 +160,15 @@ def calibration(
     *,
     seed: int = 0,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
-    step: Callable[[str], None] = lambda method: None,
 ) -> list[Calibration]:
     """Meet the test users with each method and compare its predictions with what comes true.
 
-    Validation users will not do: choices, and the prior of `igcf`, are made on them. `step` is called with the name of
-    each method before it runs.
+    Validation users will not do: choices, and the prior of `igcf`, are made on them.
     """
     case = prepare(data, setup, seed, "test")
     truth = case.truth[0]
     found = []
     for name in methods:
-        step(name)
         method = method_named(name)
         own = tuned_settings(setup.dataset, setup.protocol, name, settings)
         learner = method.build(case.task, own, np.random.default_rng([seed, 1]))
@@ -215,3 +218,25 @@ def calibration_charts(found: Sequence[Calibration]) -> dict[str, str]:
         "Do chances come true?": line_chart(reliability, *observed),
         "Do intervals hold what they promise?": line_chart(coverage, *inside),
     }
+
+
+@click.command()
+@click.argument("dataset")
+@click.option("--methods", default="pca-gp,igcf", show_default=True, help="Names, joined by commas.")
+@click.option("--rounds", type=int, help="Rounds per user.")
+@click.option("--set", "changes", multiple=True, metavar="METHOD:NAME=VALUE", help="A setting; repeatable.")
+@SEED
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Draw both plots into this SVG file.")
+def main(dataset: str, methods: str, rounds: int | None, changes: tuple[str, ...], seed: int, out: Path | None) -> None:
+    """Compare predicted satisfaction with what comes true, on the test users of a cold start."""
+    data = load_dataset(dataset)
+    setup = setup_for(data, "cold-start", rounds=rounds)
+    note(setup.sentence)
+    found = calibration(data, setup, names_in(methods), seed=seed, settings=parse_changes(changes))
+    if out is not None:
+        draw_calibration(found, out)
+    echo(as_markdown(calibration_table(data.name, found)))
+
+
+if __name__ == "__main__":
+    main()

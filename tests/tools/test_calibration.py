@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from igcf.errors import ConfigError
-from igcf.lab.evaluate.calibration import Calibration, calibration, calibration_table, draw_calibration, place_of_count
 from igcf.model import Model, Reward
 from igcf.online import prior_belief
 from tests.lab.evaluate.worlds import log, setup
+from tools.calibration import Calibration, calibration, calibration_table, draw_calibration, place_of_count
 
 
 def made_up(shift: float) -> Calibration:

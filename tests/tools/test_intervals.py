@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from igcf.data import Interactions
-from igcf.lab.evaluate.intervals import CLASSES, interval_rows, interval_table, items_tested, split_off
 from igcf.model.usage import Calibration, SharePrior, fit_shares
 from tests.toys import ensemble_model
+from tools.intervals import CLASSES, interval_rows, interval_table, items_tested, split_off
 
 PRIOR = SharePrior(-1.0, 0.3, 6.0, 0.4, 3.0)
 

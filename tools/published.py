@@ -1,4 +1,9 @@
-"""Every published table, the experiment that makes it, and one page with all of them."""
+"""Every published experiment, also those beyond the paper, and one page with all tables.
+
+    python -m tools.published --out results/
+
+Takes hours; started again, it resumes where it stopped. Data sets that are not at hand are left out.
+"""
 
 import re
 import subprocess
@@ -7,16 +12,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import click
+import numpy as np
+
+from igcf.cli.experiments import common_options, run_experiment, write_report
+from igcf.cli.output import note
+from igcf.data import Interactions, dataset_info, find_dataset, load_dataset
+from igcf.lab.evaluate import Results, Setup, setup_for
 from igcf.lab.evaluate.paper import PAPER_METHODS
+from igcf.lab.evaluate.protocols import protocol_named, thinned
 from igcf.lab.evaluate.protocols.cold import ThinLog
 from igcf.lab.evaluate.protocols.observed import Observed
 from igcf.lab.evaluate.protocols.ranking import KnownUsers, Next
+from igcf.lab.evaluate.tables import results_tables
 from igcf.tables import Table, as_markdown
 
 SHORT_TO_FIT = tuple(name for name in PAPER_METHODS if name != "nicf")
 KNOWN_USERS_METHODS = KnownUsers.methods
 OTHERS = (
-    "calibration (`igcf calibration --dataset ml-1m`), the graph as a third expert (`python tools/third_expert.py`) "
+    "calibration (`python -m tools.calibration ml-1m`), the graph as a third expert (`python tools/third_expert.py`) "
     "and every figure of validation users, which a search printed (`src/igcf/lab/evaluate/settings/`, "
     "`research/log.md`)"
 )
@@ -93,7 +107,7 @@ def commit_of_the_code() -> str:
 
     def git(*words: str) -> str:
         try:
-            done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=30, check=True)  # noqa: S603, S607
+            done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=30, check=True)
         except (OSError, subprocess.SubprocessError):
             return ""
         return done.stdout.strip()
@@ -113,8 +127,8 @@ def tables_page(made: Sequence[tuple[Experiment, Sequence[Table]]], commit: str,
     missing = [each.name for each in PUBLISHED if each.name not in sections]
     parts = [
         "# All tables\n",
-        "Made by `igcf reproduce --all`, the short experiments first. Each section names its command and the commit at "
-        "which it ran. Finished fits are kept, so an interrupted run resumes where it stopped.\n",
+        "Made by `python -m tools.published`, short experiments first. Each section names its command and commit. "
+        "Finished fits are kept, so an interrupted run resumes where it stopped.\n",
         f"Made by commands of their own, and therefore not here: {OTHERS}.\n",
     ]
     parts += [f"Not run yet: {', '.join(missing)}.\n"] if missing else []
@@ -126,3 +140,41 @@ def sections_of(page: str) -> dict[str, str]:
     """Return the text below each experiment's heading on a page of all tables."""
     found = re.split(r"^## (.+)\n\n", page, flags=re.MULTILINE)
     return dict(zip(found[1::2], found[2::2], strict=True))
+
+
+@click.command()
+@click.option("--users", default=Setup.n_users, help="Test users, at most.")
+@common_options
+def published(users: int, **common: Any) -> None:
+    """Run every published experiment with a data set at hand, one folder each, and write the page with all tables."""
+    if common["out"] is None or common["seeds"] != 1 or common["seed"] or common["tune"] or common["changes"]:
+        raise click.UsageError("pass --out DIR, and neither --seeds, --seed, --tune nor --set: those are published")
+    found = {each.dataset: dataset_info(each.dataset) for each in PUBLISHED}
+    there = {name for name, info in found.items() if not info.files or find_dataset(info, common["data_dir"])}
+    chosen = [each for each in PUBLISHED if each.dataset in there]
+    made: list[tuple[Experiment, Sequence[Table]]] = []
+    commit, page = commit_of_the_code(), common["out"] / "tables.md"
+    earlier = page.read_text(encoding="utf-8") if page.exists() else ""
+    for number, each in enumerate(chosen):
+        note(f"experiment {number + 1} of {len(chosen)}: {each.name}")
+        results, data = run(each, users, common)
+        write_report(results, data, common["out"] / each.name)
+        made.append((each, results_tables(results)))
+        page.write_text(tables_page(made, commit, earlier), encoding="utf-8")
+    note(f"wrote {page}: {len(made)} experiments")
+
+
+def run(each: Experiment, users: int, common: Mapping[str, Any]) -> tuple[Results, Interactions]:
+    """Run one experiment; what is finished is kept in the common folder of all of them."""
+    data = load_dataset(each.dataset, common["data_dir"])
+    if each.thin is not None:
+        data = thinned(data, each.thin, rng=np.random.default_rng(each.seed))
+    setup = setup_for(data, protocol_named(each.protocol, **each.options))
+    setup = replace(setup, n_users=min(setup.n_users, users)) if users < Setup.n_users else setup
+    if each.thin is not None:
+        setup = replace(setup, dataset=f"{setup.dataset}-thin-{each.thin:g}")
+    return run_experiment(data, setup, list(each.methods), **{**common, "seed": each.seed, "seeds": each.seeds}), data
+
+
+if __name__ == "__main__":
+    published()

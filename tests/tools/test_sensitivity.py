@@ -5,8 +5,8 @@ import pytest
 
 from igcf.errors import ConfigError
 from igcf.lab.evaluate import evaluate
-from igcf.lab.evaluate.studies import sensitivity
 from tests.lab.evaluate.worlds import log, setup
+from tools.sensitivity import sensitivity
 
 
 def test_one_setting_at_a_time_is_played_with_validation_users(tmp_path: Path) -> None:
@@ -30,5 +30,5 @@ def test_one_setting_at_a_time_is_played_with_validation_users(tmp_path: Path) -
 def test_a_setting_without_a_range_is_refused() -> None:
     with pytest.raises(ConfigError, match="pop has no setting dim"):
         sensitivity(log(), setup(), ["pop"], ["dim"])
-    with pytest.raises(ConfigError, match="--sensitivity needs a number with known values, got optimiser"):
+    with pytest.raises(ConfigError, match="expected a number with known values, got optimiser"):
         sensitivity(log(), setup(), ["igcf-paper"], ["optimiser"])
