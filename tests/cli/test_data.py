@@ -138,7 +138,7 @@ def test_a_threshold_that_tells_nothing_apart_is_an_error_and_a_scarce_one_a_war
     code, out, _ = run("validate", str(path), "--satisfied", "500")
     assert code == 1
     assert "no reaction has a value of at least 500" in out
-    assert "the values lie between 0 and 99, pass another --satisfied" in out
+    assert "the values lie between 0 and 99; pass another --satisfied" in out
     code, out, _ = run("validate", str(path), "--satisfied", "99")
     assert code == 0
     assert "only 1.0 % of the reactions are successes; pass --satisfied to choose another value" in out

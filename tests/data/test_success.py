@@ -49,7 +49,7 @@ def test_the_sentence_tells_threshold_count_and_share() -> None:
 
 @pytest.mark.parametrize("satisfied", [1.0, -3.0, 5.5])
 def test_a_threshold_that_none_or_all_reach_is_refused_with_the_range(satisfied: float) -> None:
-    with pytest.raises(DataError, match="the values lie between 1 and 5, pass another satisfied="):
+    with pytest.raises(DataError, match="the values lie between 1 and 5; pass another satisfied="):
         success_of(np.array([1.0, 3.0, 5.0]), satisfied)
 
 

@@ -111,6 +111,6 @@ def validate(
     else:
         for line in report.lines():
             echo(in_options(line))
-        echo("usable" if report.is_usable else "not usable: put the errors right first")
+        echo("usable" if report.is_usable else "not usable: fix the errors first")
     if not report.is_usable:
         ctx.exit(1)

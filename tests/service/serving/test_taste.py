@@ -142,6 +142,12 @@ def test_items_are_called_what_the_log_says_they_are(metadata: dict[str, Any], n
     assert told.sentence == f"You like Science Fiction {noun} less than other {noun}."
 
 
+def test_a_category_that_is_a_number_is_not_read_as_a_count() -> None:
+    model = two_sided_model([["7"], ["7"], ["7"], ["7"], ["8"], ["8"], ["8"], ["8"]])
+    taste = taste_of(model, *learned(model, {"i0": 5.0, "i4": 1.0, "i1": 5.0, "i5": 2.0, "i2": 5.0}))
+    assert taste.sentence == "You like category 7 items more than category 8."
+
+
 def test_the_opposite_reactions_say_the_opposite() -> None:
     model = two_sided_model(NAMED)
     taste = taste_of(model, *learned(model, {"i0": 1.0, "i4": 5.0, "i1": 1.0, "i5": 5.0}))

@@ -338,7 +338,7 @@ def _of_categories(every: list[GroupTaste], probability: float, noun: str) -> tu
     tried = [each for each in every if each.standing == "unsure" and each.hits and each.misses]
     if tried:
         doubt = max(tried, key=lambda each: each.hits + each.misses - abs(each.lift))  # often tried, and still open
-        sentence += f"; not sure yet about {doubt.name}"
+        sentence += f"; not sure yet about {_spoken(doubt.name)}"
     return f"{sentence}.", confidence
 
 
@@ -358,5 +358,11 @@ def _of_clusters(every: list[GroupTaste], probability: float) -> tuple[str, Conf
     return "", "none"
 
 
+def _spoken(name: str) -> str:
+    """Return a name as a sentence has it: "8 videos" would be a number of videos."""
+    return f"category {name}" if name.isdigit() else name
+
+
 def _listed(names: list[str]) -> str:
+    names = [_spoken(name) for name in names]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

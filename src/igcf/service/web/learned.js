@@ -36,7 +36,7 @@ export function countedLikes(taste) {
 }
 
 /** @type {(taste: Api.Taste, group: Api.GroupTaste) => string} */
-const inGroup = ({ kind }, { name }) => `${kind === "categories" ? "in" : "like"} ${name}`;
+const inGroup = ({ kind }, { name }) => `${kind === "categories" ? "in" : "like"} ${/^\d+$/.test(name) ? "category " : ""}${name}`;
 
 /**
  * @param {number} n how many reactions there are
