@@ -9,6 +9,8 @@ import pytest
 
 import igcf
 from igcf.errors import ConfigError
+from igcf.experiments.off_policy import evaluate
+from igcf.online.candidates import CandidateLog, LoggedAnswer
 from igcf.online.exploration import AMONG, Odds, slot_chances
 from tests.model.test_adding import genre_model
 from tests.toys import ensemble_model, random_model, two_channel_model
@@ -105,24 +107,66 @@ def test_slot_chances_are_sums_over_all_slates(n_items: int) -> None:
         assert found == pytest.approx([expected[rank - 1, slot] for slot, rank in enumerate(ranks)])
 
 
-def test_thompson_propensities_are_estimated_with_an_error() -> None:
-    """The estimate of each slate, and its error, against how often it comes."""
-    session = igcf.Recommender(ensemble_model(8, 3), igcf.Thompson(), explore=0.2).session()
-    n, slates, joint = 3_000, Counter[Any](), dict[Any, list[float]]()
-    first = Counter[Any]()
-    for _ in range(n):
-        picks = session.recommend(2, draws=200)
+@pytest.mark.parametrize(("n_items", "share"), [(60, 0.0), (8, 0.2)])
+def test_a_sampled_answer_comes_as_often_as_stated_and_the_chances_add_up_to_one(n_items: int, share: float) -> None:
+    session = igcf.Recommender(ensemble_model(n_items, 3), igcf.Thompson(), explore=share).session()
+    slates, joint, firsts, slots = Counter[Any](), dict[Any, float](), dict[str, float](), dict[Any, float]()
+    found = Counter[Any]()
+    for _ in range(N):
+        picks = session.recommend(2, draws=50)
         slate = tuple(pick.item_id for pick in picks)
         slates[slate] += 1
-        first[slate[0]] += 1
-        joint.setdefault(slate, []).append(float(np.prod([pick.propensity for pick in picks])))
-        assert all(0 < pick.propensity <= 1 and 0 <= pick.propensity_error < 0.6 for pick in picks)
-        if slate[0] == slates.most_common(1)[0][0][0]:
-            own = picks[0]
-    for slate, count in slates.most_common(10):
-        assert np.mean(joint[slate]) == pytest.approx(count / n, abs=0.03)
-    truth = first[own.item_id] / n
-    assert abs(own.propensity - truth) < 4 * own.propensity_error + 0.03
+        stated = float(np.prod([pick.propensity for pick in picks]))
+        assert stated == pytest.approx(joint.setdefault(slate, stated))  # always the same for the same belief
+        firsts[slate[0]] = picks[0].propensity
+        for pick in picks:
+            found[pick.item_id, pick.rank] += 1
+            slots[pick.item_id, pick.rank] = pick.slot_propensity
+        assert all(0 < pick.propensity_error < 0.3 for pick in picks)
+    assert_frequencies(slates, joint, N)
+    assert_frequencies(found, slots, N)
+    assert sum(firsts.values()) == pytest.approx(1.0, abs=1e-9 if share == 0 else 0.02)  # what never came is rare
+    assert sum(joint.values()) == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_error_of_a_sampled_propensity_is_that_of_so_many_draws() -> None:
+    """Over users, what is stated scatters around the probability under infinitely many draws as the error says."""
+    recommender = igcf.Recommender(ensemble_model(8, 3), igcf.Thompson())
+    n, first, stated = 600, Counter[str](), list[tuple[str, float, float]]()
+    for user in range(n):
+        session = recommender.session(user=user)
+        first[session.recommend()[0].item_id] += 1
+        (pick,) = session.recommend(draws=100)
+        stated.append((pick.item_id, 1 / pick.propensity, pick.propensity_error))
+    assert {item for item, _, _ in stated} <= set(first)
+    for item, count in first.most_common(3):
+        weights = [weight for own, weight, _ in stated if own == item]
+        assert sum(weights) / n == pytest.approx(1.0, abs=5 / np.sqrt(count))  # inverse propensities are unbiased
+        z = [(1 / weight - count / n) / error for own, weight, error in stated if own == item]
+        assert 0.6 < np.std(z) < 1.6
+        assert np.mean(np.abs(z) < 2) > 0.8
+
+
+def test_a_sampled_log_tells_what_another_policy_would_achieve() -> None:
+    """Inverse propensities and the doubly robust estimate hold the true value of the best guess."""
+    model, rng = ensemble_model(8, 3), np.random.default_rng(0)
+    recommender, candidate = igcf.Recommender(model, igcf.Thompson()), igcf.Recommender(model, igcf.Greedy())
+    log, chance = CandidateLog(model, igcf.Greedy()), rng.uniform(0.1, 0.9, size=8)
+    for user in range(1_500):
+        pick = recommender.session(user=user).recommend(draws=100)[0]
+        reward = float(rng.random() < chance[model.item_row(pick.item_id)])
+        own = [pick.propensity], [pick.slot_propensity], [reward]
+        assert log.add(candidate.session(), LoggedAnswer(str(user), [pick.item_id], *own))
+    found = evaluate(log.slates())
+    truth = chance[model.item_row(candidate.session().recommend()[0].item_id)]
+    assert found.refusal is None
+    assert abs(found.diagnostics[0].missing) < 4 * found.diagnostics[0].missing_error
+    for each in found.estimates:
+        assert abs(each.value - truth) < 1.5 * (each.high - each.value)
+
+
+def test_propensities_of_sampled_answers_need_draws_and_rules_that_only_filter() -> None:
+    session = igcf.Recommender(ensemble_model(8, 3), igcf.Thompson()).session()
     assert np.isnan(session.recommend(2)[0].propensity)
     assert np.isnan(session.recommend(2, draws=50, rules=igcf.Rules.parse({"diversity": 0.5}))[0].propensity)
 

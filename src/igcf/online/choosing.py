@@ -11,7 +11,7 @@ from igcf.errors import NoItemsLeftError
 from igcf.online.backend.types import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.exploration import Explorer, Odds
-from igcf.online.policies import Policy
+from igcf.online.policies import OneOfDraws, Policy
 from igcf.online.selection import selection_details
 from igcf.online.slates import CompiledRules
 
@@ -34,8 +34,6 @@ class Choosing:
     make_rng: MakeRng
     explore: float = 0.0
     """Share of the slots that are drawn."""
-    draws: int = 0
-    """Draws by which odds under a policy that samples are estimated."""
 
     def choose(self, with_trial: WithTrial | None) -> tuple[Selection, Odds]:
         """Select the items; with the trials of new items, if there are any."""
@@ -80,13 +78,12 @@ class Choosing:
     def _odds(self, found: Selection, explorer: Explorer | None, trial: int | None) -> Odds:
         """How likely the items shown were."""
         n = self.n_shown - (trial is not None)
-        is_sampled = self.policy.propensity == "sampled"
         ranks = list(range(1, n + 1)) if explorer is None else explorer.ranks
-        if is_sampled and self.draws and (self.rules is None or self.rules.is_filter) and ranks:
+        if isinstance(self.policy, OneOfDraws) and ranks:
             others = self._without(trial)[0]
             rows = np.array([row for row in found.rows[: self.n_shown] if row != trial])
-            draws = self.policy.draw(self.engine, self.make_rng().spawn(1)[0], self.draws)[0]
-            seen = np.concatenate([[ranks], self.engine.ranks_in_draws(draws, rows, others)])  # the draw made is one
+            seen = self.engine.ranks_in_draws(self.policy.vectors, rows, others)
+            seen[self.policy.chosen] = ranks  # whatever was rounded
             odds = Odds.of_ranks(seen, int(np.count_nonzero(others)), self.explore)
         elif self.policy.propensity != "exact":
             odds = Odds.unknown(n)

@@ -443,11 +443,14 @@ class ScoringEngine:
         above = backend.loops.count_above(means, available, own)
         return described(rows, scores, own, np.sqrt(self.variances_at(rows)), above)
 
+    def expected_under(self, users: FloatArray) -> AnyFloatArray:
+        """Return the expected rewards if the vectors of the users, or several ones of the only user, were these."""
+        expected = self.model.expected(users)
+        return expected if self._offsets is None else expected + self._offsets
+
     def ranks_in_draws(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> IntArray:
         """Return the ranks of some items among those available, under draws of the only user (n, d), (n, rows)."""
-        scores = self.model.expected(draws)
-        if self._offsets is not None:
-            scores = scores + self._offsets[0]
+        scores = self.expected_under(draws)
         others = scores[:, available]
         return np.stack([1 + (others > scores[:, [row]]).sum(axis=1) for row in rows], axis=1)
 

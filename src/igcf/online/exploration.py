@@ -62,7 +62,7 @@ class Odds(NamedTuple):
     propensities: list[float]
     """Given the items above it."""
     errors: list[float]
-    """Standard error of the above, where it was estimated; 0: it is exact."""
+    """Standard error as an estimate of the policy's own probability, where that was sampled; 0: it is exact."""
     slots: list[float]
     """Whatever stood above it."""
 
@@ -73,7 +73,11 @@ class Odds(NamedTuple):
 
     @classmethod
     def of_ranks(cls, ranks: IntArray, n_available: int, share: float) -> "Odds":
-        """Return the odds of choices from their ranks by the policy, (draws, k): one row where nothing is sampled."""
+        """Return the odds of choices from their ranks by the policy, (draws, k), one of which was made.
+
+        They are exact given these draws. The error is that of taking them for the odds under infinitely many draws: the
+        standard deviation of a share with a flat prior, of those draws that had the same items above.
+        """
         k = ranks.shape[1]
         earlier = np.tril(np.ones((k, k), dtype=np.bool_), -1)
         before = ((ranks[:, None, :] < ranks[:, :, None]) & earlier).sum(axis=2)
@@ -81,7 +85,9 @@ class Odds(NamedTuple):
         joint = own.cumprod(axis=1)
         above = np.concatenate([np.ones((len(ranks), 1)), joint[:, :-1]], axis=1)
         chance = joint.sum(axis=0) / above.sum(axis=0)
-        error = np.sqrt(np.square(joint - chance * above).sum(axis=0)) / above.sum(axis=0)  # of a ratio of means
+        n = above.sum(axis=0) ** 2 / np.square(above).sum(axis=0)
+        likely = (n * chance + 1) / (n + 2)
+        error = np.sqrt(likely * (1 - likely) / (n + 3)) if len(ranks) > 1 else np.zeros(k)
         return cls(chance.tolist(), error.tolist(), slot_chances(ranks, n_available, share).mean(axis=0).tolist())
 
     @classmethod

@@ -78,8 +78,8 @@ class Policy:
     needs_variances: ClassVar[bool] = True
     """Whether scores depend on the items' variances, which cost more to keep than the means."""
     propensity: ClassVar[Propensity] = "unknown"
-    """How choices come about: `exact`, the state alone decides; `sampled`, one draw of the user's vector decides, so
-    that the probability of a choice is estimated by repeating the draw; `unknown`, nothing is said about it."""
+    """How choices come about: `exact`, the state alone decides; `sampled`, the expected rewards under one draw of the
+    user's vector, so that the probability of a choice is a share of draws; `unknown`, nothing is said about it."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Register the policy; one that changes the scores of another inherits no claim about its choices."""
@@ -220,10 +220,30 @@ class Thompson(Policy):
 
     def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
         """Return the expected rewards under one draw per user."""
-        scores = engine.model.expected(self.draw(engine, rng)[:, 0])
-        if engine.offsets is not None:
-            scores += engine.offsets
-        return scores
+        return engine.expected_under(self.draw(engine, rng)[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class OneOfDraws(Policy):
+    """Posterior sampling by one of some vectors of the only user that were drawn before, each equally likely.
+
+    The probability of every answer is known: it is the share of the vectors that give this answer.
+    """
+
+    propensity: ClassVar[Propensity] = "sampled"
+    needs_variances: ClassVar[bool] = False
+
+    vectors: FloatArray
+    """Shape (draws, d)."""
+    chosen: int
+
+    def scores(self, engine: ScoringEngine, available: BoolArray, *, rng: np.random.Generator) -> AnyFloatArray:
+        """Return the expected rewards under the chosen vector."""
+        return engine.expected_under(self.vectors[[self.chosen]])
+
+    def draw(self, engine: ScoringEngine, rng: np.random.Generator, n: int = 1) -> FloatArray:
+        """Return the chosen vector, (1, 1, d)."""
+        return self.vectors[None, [self.chosen]]
 
 
 @dataclass(frozen=True)

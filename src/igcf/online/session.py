@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial, wraps
+from hashlib import blake2b
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -32,7 +33,7 @@ from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.exploration import checked_share
 from igcf.online.learning import belief_from_history, prior_belief
 from igcf.online.new_items.trials import Answers
-from igcf.online.policies import Policy
+from igcf.online.policies import OneOfDraws, Policy
 from igcf.online.reactions import Event, Evidence
 from igcf.online.rules import Rules, RulesWithin
 from igcf.online.serving import Serving
@@ -299,7 +300,8 @@ class Session:
             spare: how many of the last items are kept in reserve: a trial of a new item comes before them.
             context: features of this request, such as a device or a time, by the names in `model.context_effect`.
             explore: used instead of the recommender's own share, for this call.
-            draws: number of draws by which the propensities of a policy that samples are estimated.
+            draws: where the policy samples, choose by one of so many draws, which stay the same as long as the belief
+                does: propensities are then known. 0: by a new draw, with unknown propensities.
         """
         if isinstance(spare, bool) or not isinstance(spare, WHOLE) or spare < 0:
             raise ConfigError(f"spare must be a whole number of at least 0, got {spare!r}")
@@ -308,8 +310,10 @@ class Session:
         compiled, n_shown = compiled_rules(rules, serving.model), k - spare if spare < k else 1
         available = self._may_show(Asked(k, exclude, candidates, compiled))
         own, items = policy or self.policy, serving.new_items
-        asked = Choosing(own, self._engine, available, k, n_shown, compiled, self._make_rng, share, draws)
         with self._engine.shifted(context_shift(serving.model, context)):
+            if draws and own.propensity == "sampled" and (compiled is None or compiled.is_filter):
+                own = self._one_of(own, draws)
+            asked = Choosing(own, self._engine, available, k, n_shown, compiled, self._make_rng, share)
             found, odds = asked.choose(None if items is None else partial(self._with_trial, asked))
             rows, scores, means, stds, ranks = found
             if items is not None:
@@ -320,6 +324,12 @@ class Session:
         shown = map(serving.model.item_ids.__getitem__, rows)
         columns = (shown, scores, means, stds, range(1, k + 1), ranks, *chances, *odds.with_reserve(k))
         return Recommendations(map(_made, zip(*columns, strict=True)))
+
+    def _one_of(self, policy: Policy, n: int) -> OneOfDraws:
+        """Return one of `n` draws, which follow from the user and the belief alone."""
+        belief = blake2b(repr(self._user).encode() + self._engine.belief_means.tobytes(), digest_size=8)
+        rng = np.random.default_rng([self._recommender._seed, int.from_bytes(belief.digest())])
+        return OneOfDraws(policy.draw(self._engine, rng, n)[0], int(self._make_rng().integers(n)))
 
     def _with_trial(self, asked: Choosing, found: Selection) -> tuple[Selection, int | None]:
         """Return the selection, with its last shown item possibly replaced by a trial of a new item."""

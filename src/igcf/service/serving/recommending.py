@@ -72,7 +72,7 @@ QUICK_K = 25
 QUICK_CATCH_UP = 2
 """Reactions that a session may be behind and still count as warm, where the log is a local file."""
 DRAWS = 100
-"""Draws from the belief by which the propensity of a sampled answer is estimated."""
+"""Draws from the belief of which one makes a sampled answer, so that its propensity is known."""
 LONGEST_KEPT = 10_000
 """Characters of rules that are kept parsed; longer ones would fill the memory."""
 LOGGED = (
