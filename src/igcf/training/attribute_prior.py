@@ -20,6 +20,7 @@ from igcf.model import Model
 from igcf.model.attribute_prior import AttributePrior, Worth, principal_directions
 from igcf.online.evidence import belief_from_logged
 from igcf.training.attribute_share import Fit, with_best_share
+from igcf.training.experts.executor import in_threads
 
 PENALTIES = (10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, np.inf)
 """Ridge penalties of an attribute that held-out users decide between; infinity: it has no weight."""
@@ -75,13 +76,16 @@ def user_vectors(model: Model, data: Interactions, *, seed: int = 0) -> UserVect
     deviations, resolved = np.zeros((len(rows), model.dim)), np.zeros((len(rows), model.dim))
     item_rows = np.array(model.item_rows(data.item_ids))
     is_axis = np.array_equal(directions, np.eye(model.dim))
-    for place, row in enumerate(rows.tolist()):
-        own = order[ends[row] : ends[row + 1]]
+
+    def learn(place: int) -> None:
+        own = order[ends[rows[place]] : ends[rows[place] + 1]]
         own = own[~np.isnan(data.values[own])]
         belief = belief_from_logged(model, item_rows[data.item_idx[own]], data.values[own]).belief
         left = np.diagonal(belief.cov) if is_axis else np.einsum("ik,ij,jk->k", directions, belief.cov, directions)
         deviations[place] = (belief.mean - model.prior_mean) @ directions
         resolved[place] = 1.0 - left / np.where(variances > 0, variances, 1.0)
+
+    in_threads(learn, range(len(rows)))
     resolved = np.where(variances > 0, np.clip(resolved, 0.0, 1.0), 0.0)
     return UserVectors(rows, np.where(variances > 0, deviations, 0.0), resolved, variances, directions)
 

@@ -15,6 +15,7 @@ from igcf.model import Model
 from igcf.model.attribute_prior import AttributePrior, Played
 from igcf.online import Greedy, ModelLearner, replay
 from igcf.online.policies import own_policy
+from igcf.training.experts.executor import in_threads
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 UNDECIDED = 0.5
@@ -80,8 +81,9 @@ def _curves(model: Model, data: Interactions, prior: AttributePrior) -> FloatArr
     is_observed = model.objective == "liking" or settings.get("missing") == "ignore"
     available = ~np.isnan(truth) if is_observed and model.reward.threshold > model.reward.low else None
     n_open = model.n_items // 4 if available is None else int(available.sum(axis=1).min(initial=model.n_items)) // 2
-    given, found = [table.given(user_id) for user_id in data.user_ids], []
-    for share in SHARES:
+    given = [table.given(user_id) for user_id in data.user_ids]
+
+    def play(share: float) -> FloatArray:
         learner = ModelLearner(model.changed(attribute_prior=replace(prior, share=share)), policy)
         shown = replay(
             learner,
@@ -89,10 +91,11 @@ def _curves(model: Model, data: Interactions, prior: AttributePrior) -> FloatArr
             rounds=max(min(ROUNDS, n_open), 1),
             rng=np.random.default_rng(0),
             available=available,
-            begun=lambda users, own=learner: own.set_attributes([given[user] for user in users.tolist()]),  # type: ignore[misc]
+            begun=lambda users: learner.set_attributes([given[user] for user in users.tolist()]),
         )
-        found.append(model.reward.is_satisfied(shown.values)[:, :, 0].cumsum(axis=1))
-    return np.asarray(found, dtype=np.float64)
+        return model.reward.is_satisfied(shown.values)[:, :, 0].cumsum(axis=1)
+
+    return np.asarray(in_threads(play, SHARES), dtype=np.float64)
 
 
 def _unused(prior: AttributePrior) -> AttributePrior:

@@ -21,6 +21,7 @@ from igcf.training.cluster.executors import Engine, Workers
 from igcf.training.content import fit_content
 from igcf.training.context import with_context
 from igcf.training.experts import fit_experts
+from igcf.training.experts.executor import one_thread_each
 from igcf.training.progress import Watch, watching
 
 
@@ -117,7 +118,8 @@ def _with_log_facts(model: Model, data: Interactions, success: Success, log: Int
     if log.timestamps is not None and (known := log.timestamps[log.timestamps != MISSING_TIME]).size:
         model.metadata["data"]["until"] = int(known.max())
     model.kinds = checked_kinds(data.kinds)
-    model = with_context(with_attributes(model.changed(content=fit_content(model)), log), log)
+    with one_thread_each():
+        model = with_context(with_attributes(model.changed(content=fit_content(model)), log), log)
     known = [item for item in data.rare_items if item.title or item.categories or item.text or item.numbers]
     return model.with_items(known) if known else model
 

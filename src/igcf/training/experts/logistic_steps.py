@@ -22,7 +22,6 @@ GRADE_PENALTY = 1.0
 """Precision of the prior on the constants of gradings: two or three reactions must not decide about an item."""
 ITEM_BLOCK = 32_768
 """Items per block: products of vectors and sums over users are in memory for one block at a time."""
-SOLVED_TOGETHER = 4_096
 WITHOUT_OPINION = 2.0
 """Entry of a table of exposures for a reaction without an opinion."""
 
@@ -110,9 +109,16 @@ def user_posteriors(
         weights[residuals[number] == 0.0] = 0.0
         upper += csr_product(indptr, indices, weights, _products(vectors, first))
         information += csr_product(indptr, indices, residuals[number], vectors[:, :d])
-    gram = symmetric(upper, d + 1)
-    covs: FloatArray = np.linalg.inv(gram[:, :d, :d] + np.eye(d)).astype(np.float64)
-    return np.einsum("uij,uj->ui", covs, information - gram[:, :d, d]), covs
+    found = np.empty((len(means), d))
+    covs = np.empty((len(means), d, d))
+
+    def solve(block: slice) -> None:
+        gram = symmetric(upper[block], d + 1)
+        covs[block] = np.linalg.inv(gram[:, :d, :d] + np.eye(d))
+        found[block] = np.einsum("uij,uj->ui", covs[block], information[block] - gram[:, :d, d])
+
+    in_blocks(solve, len(upper))
+    return found, covs
 
 
 def item_vectors(
@@ -157,20 +163,22 @@ def _item_statistics(
 
 def _solved(upper: Float32Array, penalties: FloatArray, information: FloatArray) -> FloatArray:
     result = np.empty_like(information)
-    for start in range(0, len(upper), SOLVED_TOGETHER):
-        rows = slice(start, start + SOLVED_TOGETHER)
-        precision = symmetric(upper[rows], len(penalties)) + np.diag(penalties)
-        result[rows] = np.linalg.solve(precision, information[rows, :, None])[:, :, 0]
+
+    def solve(block: slice) -> None:
+        precision = symmetric(upper[block], len(penalties)) + np.diag(penalties)
+        result[block] = np.linalg.solve(precision, information[block, :, None])[:, :, 0]
+
+    in_blocks(solve, len(upper))
     return result
 
 
 def symmetric(upper: npt.NDArray[np.floating], width: int) -> FloatArray:
     """Return whole matrices of their upper triangles."""
+    place = np.zeros((width, width), dtype=np.intp)
     first = np.triu_indices(width)
-    full = np.empty((len(upper), width, width))
-    full[:, first[0], first[1]] = upper
-    full[:, first[1], first[0]] = upper
-    return full
+    place[first] = np.arange(len(first[0]))
+    full = upper.take(np.maximum(place, place.T).ravel(), axis=1)
+    return full.reshape(-1, width, width).astype(np.float64)
 
 
 def seen_weights(users: Users, vectors: Float32Array) -> Float32Array:
