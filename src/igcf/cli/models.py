@@ -36,7 +36,7 @@ def models() -> None:
 def list_command(url: str, as_json: bool) -> None:
     """List what was served, the newest first, with the verdict of the gate and where a rollback leads."""
     from igcf.model.files import saved_metadata
-    from igcf.service.store.announcements import announcements, way_back
+    from igcf.service.store.decisions import announcements, way_back
     from igcf.service.store.maintenance import open_existing
 
     with closing(open_existing(url)) as store:
@@ -80,7 +80,7 @@ def promote(folder: Path, url: str, force: bool, as_json: bool) -> None:
 def rollback(url: str, as_json: bool) -> None:
     """Serve the previous model again, on all servers of the store; users keep their reactions."""
     from igcf.service.serving.model_swap import previous_folder
-    from igcf.service.store.announcements import announcements
+    from igcf.service.store.decisions import announcements
     from igcf.service.store.maintenance import open_existing
 
     with closing(open_existing(url)) as store:
@@ -95,7 +95,7 @@ def rollback(url: str, as_json: bool) -> None:
 def prune(folder: Path, url: str, keep: int) -> None:
     """Delete the models in FOLDER but the newest ones, the one in service, and the one that a rollback leads to."""
     from igcf.model.files import META
-    from igcf.service.store.announcements import announcements, way_back
+    from igcf.service.store.decisions import announcements, way_back
     from igcf.service.store.maintenance import open_existing
 
     with closing(open_existing(url)) as store:

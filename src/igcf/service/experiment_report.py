@@ -15,7 +15,8 @@ from igcf.model.files import load_model
 from igcf.service.errors import UnknownExperimentError
 from igcf.service.models.experiments import ExperimentReport, ReportedArm, ReportedMetric
 from igcf.service.serving.experiment_changes import experiment_state
-from igcf.service.store.experiments import experiment_answers, experiment_rows, shown_reactions
+from igcf.service.store.decisions import experiment_rows
+from igcf.service.store.figures import experiment_answers, shown_reactions
 from igcf.service.store.items import ItemStore
 from igcf.service.store.store import Store
 

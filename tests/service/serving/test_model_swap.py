@@ -10,7 +10,7 @@ from igcf.errors import ModelError
 from igcf.service.errors import ModelConflictError
 from igcf.service.http.application import create_app
 from igcf.service.serving.model_swap import load_and_announce, roll_back
-from igcf.service.store.announcements import Announcement, way_back
+from igcf.service.store.decisions import Announcement, way_back
 from tests.service.conftest import OpenService, small_model
 
 

@@ -103,7 +103,7 @@ def test_the_number_of_statements_does_not_grow_with_the_users_of_a_batch(store_
 def test_the_hash_of_a_deleted_user_leaves_an_idle_server(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was removed only when an answer was written to the audit."""
     monkeypatch.setattr(audit_module, "FORGET_GRACE_S", 0.2)
-    monkeypatch.setattr(audit_module, "LOOK_FOR_MARKS_S", 0.1)
+    monkeypatch.setattr(audit_module, "TIDY_EVERY_S", 0.1)
     store = Store(store_url)
     audit = AuditLog(store, size=10)
     store.append("ann", [NewEvent("e1", "i1", 1.0)], "m")

@@ -11,7 +11,8 @@ from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.serving.model_swap import learn_ignored
 from igcf.service.settings import ServiceSettings
-from igcf.service.store import no_reaction
+from igcf.service.store import audit
+from igcf.service.store.audit import count_ignored
 from igcf.service.store.log import read_events
 from igcf.service.store.records import Event
 from tests.service.conftest import OpenService
@@ -77,9 +78,9 @@ def test_two_servers_count_an_answer_once_and_one_that_was_killed_in_between_cha
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(no_reaction, "append", killed)
+        patch.setattr(audit, "append", killed)
         with pytest.raises(KeyboardInterrupt):
-            no_reaction.count_ignored(one.store.database, time.time() + 2)
+            count_ignored(one.store.database, time.time() + 2)
     for context in (one, two, one):
         later(context, monkeypatch, 2)
     for client in clients:
@@ -129,7 +130,7 @@ def test_the_log_of_a_user_is_read_once_however_many_answers_are_due(
         read.append(user_id)
         return read_events(connection, user_id)
 
-    monkeypatch.setattr(no_reaction, "read_events", noted)
+    monkeypatch.setattr(audit, "read_events", noted)
     later(context, monkeypatch, 2)
     assert read == ["ann"]
     assert history(client, "ann") == dict.fromkeys(items)

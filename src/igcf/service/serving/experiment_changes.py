@@ -30,9 +30,8 @@ from igcf.service.models.experiments import (
 from igcf.service.models.validation_messages import mistake
 from igcf.service.serving.experiments import is_running, window
 from igcf.service.serving.model_swap import allowed_folder, follow, refuse_other_catalogue
-from igcf.service.store.announcements import announce
 from igcf.service.store.database import Database
-from igcf.service.store.experiments import ExperimentRow, decide, experiment_rows
+from igcf.service.store.decisions import ExperimentRow, announce, decide, experiment_rows
 
 
 def read_definition(file: Path) -> ExperimentDefinition:

@@ -18,7 +18,7 @@ from igcf.service.serving.live_items import LiveItems
 from igcf.service.serving.served_model import CurrentModel, ServedModel
 from igcf.service.serving.users import UsersInMemory
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.experiments import ExperimentRow, experiment_rows
+from igcf.service.store.decisions import ExperimentRow, experiment_rows
 from igcf.service.store.store import Store
 
 

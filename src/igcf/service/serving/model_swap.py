@@ -15,8 +15,8 @@ from igcf.service.errors import CatalogueMismatchError, ModelConflictError
 from igcf.service.models.responses import ModelLoaded
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.announcements import Announcement, announcements, note_first, way_back
-from igcf.service.store.no_reaction import count_ignored
+from igcf.service.store.audit import count_ignored
+from igcf.service.store.decisions import Announcement, announcements, note_first, way_back
 from igcf.service.store.store import Store
 
 log = logging.getLogger("igcf.service")

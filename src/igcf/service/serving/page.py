@@ -32,7 +32,7 @@ from igcf.service.serving.recommending import resolve_policy
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.taste import groups_of
 from igcf.service.store import figures
-from igcf.service.store.announcements import announcements
+from igcf.service.store.decisions import announcements
 
 MOST_IN_REGION = 4_000
 """Items of a region that the page may draw: as many as its whole map."""

@@ -130,6 +130,12 @@ class Database:
         """Run `work` in one transaction: all of it is durable when this returns, or nothing was changed."""
         return self._retried(lambda: self._in_writer(work, within_s))
 
+    def write_and_erase(self, work: Callable[[sa.Connection], T]) -> T:
+        """Run `work`, which deletes something, in one transaction; the write-ahead log is to be emptied soon."""
+        result = self.write(work)
+        self.is_erasing = not self.is_postgres
+        return result
+
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
         """Give a connection in which all statements see the same moment."""

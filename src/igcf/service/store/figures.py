@@ -1,13 +1,13 @@
-"""Counts over all users: what the dashboard shows, what is liked lately, and who reacted to some items."""
+"""Questions about all users: what the dashboard shows, what is liked lately, what they were shown and reacted to."""
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from igcf.service.store.database import Database
+from igcf.service.store.database import Database, rows_of
 from igcf.service.store.records import rows_in_force
 from igcf.service.store.tables import feedback, items, recommendations, users
 
@@ -81,3 +81,19 @@ def users_with_news(database: Database, item_ids: Sequence[str], since: float) -
         for user_id, revision in _rows(database, query):
             found[user_id] = max(found.get(user_id, 0), revision)
     return found
+
+
+def experiment_answers(database: Database, name: str) -> Iterator[tuple[str, str, str, float]]:
+    """Read the answers given in an experiment: user, arm, items as JSON, time."""
+    table = recommendations.c
+    query = sa.select(table.user_id, table.arm, table["items"], table.time).where(table.experiment == name)
+    with database.snapshot() as connection:
+        yield from rows_of(connection, query)
+
+
+def shown_reactions(database: Database) -> Iterator[tuple[str, str, float, float]]:
+    """Read all reactions in force to what was shown: user, item, value, time of arrival."""
+    log = rows_in_force(feedback.c.evidence == "shown").c
+    query = sa.select(log.user_id, log.item_id, log.value, log.arrived).where(log.value.is_not(None))
+    with database.snapshot() as connection:
+        yield from rows_of(connection, query)

@@ -76,30 +76,15 @@ class NewEvent:
     details: str | None = None
     """As JSON: attributes of the user, or the context of a reaction."""
 
-    @property
-    def payload(self) -> "Payload":
-        """What the reaction says."""
-        return Payload(self.item_id, self.value, self.evidence, self.kind)
-
     def at(self, revision: int, arrived: float, model: str) -> Event:
         """Give the event its place in the log; what was shown did not happen after its arrival."""
         when = self.time
         if self.evidence != "logged":
             when = arrived if when is None else min(when, arrived)
         return Event(
-            revision,
-            self.event_id,
-            self.item_id,
-            self.value,
-            when,
-            arrived,
-            self.retracts,
-            self.evidence,
-            self.kind,
-            self.recommendation_id,
-            model if self.model is None else self.model,
-            self.details,
-        )
+            revision, self.event_id, self.item_id, self.value, when, arrived, self.retracts, self.evidence, self.kind,
+            self.recommendation_id, model if self.model is None else self.model, self.details,
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -116,6 +101,11 @@ class Payload:
         if self.kind is not None or other.kind is not None:
             return (self.item_id, self.evidence, self.kind) == (other.item_id, other.evidence, other.kind)
         return self == other
+
+
+def payload(event: Event | NewEvent) -> Payload:
+    """Select what a reaction says."""
+    return Payload(event.item_id, event.value, event.evidence, event.kind)
 
 
 @dataclass(slots=True)

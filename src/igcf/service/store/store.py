@@ -11,12 +11,13 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.service.models.responses import ItemReaction, ListedUser, MergeReceipt
-from igcf.service.store import announcements, log
+from igcf.service.store import decisions, log
 from igcf.service.store.database import Database, RefusedError
 from igcf.service.store.records import Appended, Event, NewEvent, UserRow, Version, rows_in_force
 from igcf.service.store.tables import deletions, feedback, users
 
 _VERSION = "SELECT incarnation, revision FROM users WHERE user_id = ?"
+_VERSIONS = "SELECT user_id, incarnation, revision FROM users WHERE user_id = ANY(%s)"
 
 
 class Store:
@@ -41,8 +42,7 @@ class Store:
 
     def versions(self, user_ids: Sequence[str]) -> dict[str, Version]:
         """Read the versions of many users at once (PostgreSQL)."""
-        asked = {"user_ids": list(user_ids)}
-        rows = self.database.read(lambda connection: connection.execute(log.VERSIONS, asked).all())
+        rows = self.database.read(lambda connection: connection.exec_driver_sql(_VERSIONS, (list(user_ids),)).all())
         return dict.fromkeys(user_ids, ("", 0)) | {name: (incarnation, n) for name, incarnation, n in rows}
 
     def user(self, user_id: str) -> UserRow:
@@ -115,10 +115,8 @@ class Store:
             if len(additions) == 1:
                 return dict.fromkeys(additions, StoreError(str(error)))
             names, half = list(additions), len(additions) // 2
-            parts = ({user_id: additions[user_id] for user_id in part} for part in (names[:half], names[half:]))
-            return {
-                user_id: found for part in parts for user_id, found in self._append(part, model, waits=waits).items()
-            }
+            first, second = ({name: additions[name] for name in part} for part in (names[:half], names[half:]))
+            return self._append(first, model, waits=waits) | self._append(second, model, waits=waits)
         except StoreError as error:
             return dict.fromkeys(additions, error)
 
@@ -128,15 +126,11 @@ class Store:
 
     def merge(self, visitor: str, user_id: str, model: str) -> MergeReceipt:
         """Move what is in force of a visitor's log into that of a user, and delete the visitor."""
-        merged = self.database.write(lambda connection: log.merge(connection, visitor, user_id, model))
-        self.database.is_erasing = not self.database.is_postgres
-        return merged
+        return self.database.write_and_erase(lambda connection: log.merge(connection, visitor, user_id, model))
 
     def forget(self, user_id: str) -> int:
         """Delete everything about a user; return the number of events that were deleted."""
-        deleted = self.database.write(lambda connection: log.forget(connection, user_id))
-        self.database.is_erasing = not self.database.is_postgres
-        return deleted
+        return self.database.write_and_erase(lambda connection: log.forget(connection, user_id))
 
     def deletions(self) -> dict[str, float]:
         """Read the hashes of users deleted in the last minute, and when they were."""
@@ -146,12 +140,12 @@ class Store:
 
     def generation(self) -> tuple[int, str]:
         """Read number and folder of the model to serve; (0, "") before the first server was started."""
-        newest = announcements.announcements(self.database, 1)
+        newest = decisions.announcements(self.database, 1)
         return (newest[0].generation, newest[0].folder) if newest else (0, "")
 
     def announce(self, folder: str, model: str, *, after: int | None = None) -> int:
         """Record that all servers of this store shall serve the model in `folder`; return its generation."""
-        return announcements.announce(self.database, folder, model, after=after)
+        return decisions.announce(self.database, folder, model, after=after)
 
 
 class VersionReader:
@@ -193,9 +187,8 @@ class VersionReader:
 def _settle(asked: dict[str, list[asyncio.Future[Version]]], found: dict[str, Version] | BaseException) -> None:
     for user_id, answers in asked.items():
         for answer in answers:
-            if answer.done():  # the client went away
-                continue
-            if isinstance(found, BaseException):
-                answer.set_exception(found)
-            else:
-                answer.set_result(found[user_id])
+            if not answer.done():  # else the client went away
+                if isinstance(found, BaseException):
+                    answer.set_exception(found)
+                else:
+                    answer.set_result(found[user_id])
