@@ -133,18 +133,20 @@ class StoreAndModel(RuleBasedStateMachine):
         own = self.logs.get(user, [])
         moving = in_force_simply(self.logs.get(visitor, []))
         found = self.store.merge(visitor, user, "m")
-        tail = f":{user_hash(visitor)[:16]}"
-        there = {(event.event_id, event.payload) for event in own}
-        moved = [
-            each
-            for each in moving
-            if (each.event_id, each.payload) not in there and (each.event_id + tail, each.payload) not in there
-        ]
+        there = {event.event_id: event.payload for event in own}
+        moved = []
+        for each in moving:
+            tail = f":{user_hash(visitor)[:16]}"
+            names = [each.event_id + end for end in ("", tail, *(f"{tail}-{n}" for n in range(2, 40)))]
+            name = next(name for name in names if there.get(name, each.payload) == each.payload)
+            if name not in there:
+                there[name] = each.payload
+                moved.append(replace(each, event_id=name))
         assert (found.moved, found.known) == (len(moved), len(moving) - len(moved))
         added = self.store.events(user)[self.rows.get(user, 0) :]
         for event, row in zip(moved, added, strict=True):
-            assert row.event_id in (event.event_id, event.event_id + tail)
-            self.logs.setdefault(user, []).append(replace(event, event_id=str(row.event_id)))
+            assert row.event_id == event.event_id
+            self.logs.setdefault(user, []).append(event)
         if found.moved:
             self.rows[user] = self.rows.get(user, 0) + found.moved
         is_repeated = self.merged.get(visitor) == user
