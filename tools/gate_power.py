@@ -17,8 +17,7 @@ import numpy as np
 
 import igcf
 from igcf.data import Interactions, load_dataset, synthetic_catalogue
-from igcf.lab.gate import judge, split
-from igcf.lab.judgement import Judgement
+from igcf.lab.gate import Judgement, judge, split
 from igcf.model import Model
 
 BY_THE_LOG = ("reactions learned from", "days behind the newest reaction")

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from igcf.cli.main import cli
 from igcf.data import synthetic_catalogue
-from igcf.lab.retraining import retrain
+from igcf.lab.gate import retrain
 from igcf.model.files import load_model, saved_metadata
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import Feedback, RecommendationRequest

@@ -10,7 +10,7 @@ import igcf
 from igcf.data import Interactions, synthetic_catalogue
 from igcf.errors import DataError
 from igcf.lab import gate
-from igcf.lab.retraining import retrain
+from igcf.lab.gate import retrain
 from igcf.model import Model
 from tools.gate_power import first, shuffled
 

@@ -1,21 +1,26 @@
 """`igcf experiment`: plan, start, watch and end an experiment."""
 
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from igcf.cli.models import tell_promoted
 from igcf.cli.options import AS_JSON, EXISTING
 from igcf.cli.output import echo, emit_json, note
-from igcf.cli.service_options import of_store
+from igcf.cli.service_options import in_store
 from igcf.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from igcf.service.models.experiments import ExperimentReport
-    from igcf.service.store.database import Database
+from igcf.experiments import planning
+from igcf.service.experiment_report import report_experiment
+from igcf.service.models.experiments import ExperimentReport
+from igcf.service.serving.experiment_changes import (
+    change_shares,
+    experiment_states,
+    promote_arm,
+    read_definition,
+    start_experiment,
+    stop_experiment,
+)
+from igcf.service.store.store import Store
 
 
 @click.group()
@@ -41,8 +46,6 @@ def experiment() -> None:
 @AS_JSON
 def plan(lift: float, rate: float, std: float | None, share: float, power: float, as_json: bool) -> None:
     """Say how many users it takes to find a difference, however often you look before the end."""
-    from igcf.experiments import planning
-
     found = planning.plan(lift, rate, std=std, share=share, power=power)
     if as_json:
         emit_json(vars(found))
@@ -55,80 +58,64 @@ def plan(lift: float, rate: float, std: float | None, share: float, power: float
 
 @experiment.command()
 @click.argument("file", type=EXISTING)
-@of_store
+@in_store
 @AS_JSON
-def start(file: Path, url: str, as_json: bool) -> None:
+def start(file: Path, store: Store, as_json: bool) -> None:
     """Start the experiment in FILE on all servers of the store; they follow within a second."""
-    from igcf.service.serving.experiment_changes import read_definition, start_experiment
-
-    asked = read_definition(file)
-    _change(url, lambda database: start_experiment(database, asked), as_json=as_json)
+    start_experiment(store.database, read_definition(file))
+    _tell_state(store, as_json=as_json)
 
 
 @experiment.command()
 @click.argument("given", nargs=-1, required=True, metavar="ARM=SHARE...")
-@of_store
+@in_store
 @AS_JSON
-def shares(given: tuple[str, ...], url: str, as_json: bool) -> None:
+def shares(given: tuple[str, ...], store: Store, as_json: bool) -> None:
     """Give the arms of the running experiment other shares; as few users as possible change their arm."""
-    from igcf.service.serving.experiment_changes import change_shares
-
     try:
         wanted = {name: float(share) for name, share in (each.rsplit("=", 1) for each in given)}
     except ValueError:
         raise ConfigError(f"got {' '.join(given)!r}; expected ARM=SHARE for every arm, such as new=0.5") from None
-    _change(url, lambda database: change_shares(database, wanted), as_json=as_json)
+    change_shares(store.database, wanted)
+    _tell_state(store, as_json=as_json)
 
 
 @experiment.command()
-@of_store
+@in_store
 @AS_JSON
-def stop(url: str, as_json: bool) -> None:
+def stop(store: Store, as_json: bool) -> None:
     """End the running experiment; everybody gets the model in service again."""
-    from igcf.service.serving.experiment_changes import stop_experiment
-
-    _change(url, stop_experiment, as_json=as_json)
+    stop_experiment(store.database)
+    _tell_state(store, as_json=as_json)
 
 
 @experiment.command()
 @click.argument("arm")
-@of_store
+@in_store
 @AS_JSON
-def promote(arm: str, url: str, as_json: bool) -> None:
+def promote(arm: str, store: Store, as_json: bool) -> None:
     """Serve the model of ARM to everybody, on all servers of the store, and end the experiment.
 
     Policy, exploration and rules of the arm are options of `igcf serve`; they are not promoted.
     """
-    from igcf.service.serving.experiment_changes import promote_arm
-    from igcf.service.store.maintenance import open_existing
-
-    with closing(open_existing(url)) as store:
-        folder, model, generation = promote_arm(store.database, arm)
-    if as_json:
-        emit_json({"folder": folder, "model": model, "generation": generation})
-    else:
-        note(f"All servers of this store serve {folder} (model {model}) within a second, as generation {generation}")
+    tell_promoted(promote_arm(store.database, arm), as_json=as_json)
 
 
 @experiment.command()
 @click.option("--name", help="Experiment [default: the latest].")
 @click.option("--value", "columns", multiple=True, help="Also compare a number of the items; `value`: the reactions.")
-@of_store
+@in_store
 @AS_JSON
-def report(name: str | None, columns: tuple[str, ...], url: str, as_json: bool) -> None:
+def report(name: str | None, columns: tuple[str, ...], store: Store, as_json: bool) -> None:
     """Say what the arms differ in, by user; the intervals are valid however often one looks."""
-    from igcf.service.experiment_report import report_experiment
-    from igcf.service.store.maintenance import open_existing
-
-    with closing(open_existing(url)) as store:
-        found = report_experiment(store, name, columns)
+    found = report_experiment(store, name, columns)
     if as_json:
         emit_json(found.model_dump())
     else:
         _print_report(found)
 
 
-def _print_report(found: "ExperimentReport") -> None:
+def _print_report(found: ExperimentReport) -> None:
     echo(f"experiment {found.name!r}, {found.state}; control: {found.control}")
     for arm in found.arms:
         echo(f"{arm.arm:20} {arm.users:>9,} users  {arm.answers:>10,} answers  share {arm.share:.1%}")
@@ -144,16 +131,10 @@ def _print_report(found: "ExperimentReport") -> None:
         )
 
 
-def _change(url: str, change: "Callable[[Database], object]", *, as_json: bool) -> None:
-    from igcf.service.serving.experiment_changes import experiment_states
-    from igcf.service.store.maintenance import open_existing
-
-    with closing(open_existing(url)) as store:
-        change(store.database)
-        state = experiment_states(store.database)[0]
+def _tell_state(store: Store, *, as_json: bool) -> None:
+    state = experiment_states(store.database)[0]
     if as_json:
         emit_json(state.model_dump())
     else:
         arms = ", ".join(f"{each.arm} {each.share:.1%} ({each.folder})" for each in state.arms)
-        verb = "has" if state.state == "ended" else "is"
-        note(f"Experiment {state.name!r} {verb} {state.state}: {arms}")
+        note(f"Experiment {state.name!r} {'has' if state.state == 'ended' else 'is'} {state.state}: {arms}")

@@ -5,19 +5,24 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from igcf.cli.options import AS_JSON, DATA_DIR, PATH, USERS, column_options, with_users
 from igcf.cli.output import emit_json, note
 from igcf.cli.service_options import of_store
+from igcf.data import load_dataset
+from igcf.data.columns import Columns
+from igcf.data.findings import report_of
 from igcf.errors import DataError
+from igcf.model.files import load_model, model_id
 from igcf.progress import show_progress
-
-if TYPE_CHECKING:
-    from igcf.data.columns import Columns
-    from igcf.service.store.transfer import Imported
+from igcf.service.models.requests import PathId
+from igcf.service.store.store import Store
+from igcf.service.store.transfer import Imported, import_interactions
+from igcf.service.store.urls import printed_store
 
 
 @click.command("import")
@@ -29,13 +34,7 @@ if TYPE_CHECKING:
 @column_options
 @AS_JSON
 def import_log(
-    log: str,
-    url: str,
-    model: Path | None,
-    data_dir: str | None,
-    users: Path | None,
-    columns: "Columns",
-    as_json: bool,
+    log: str, url: str, model: Path | None, data_dir: str | None, users: Path | None, columns: Columns, as_json: bool
 ) -> None:
     """Store the reactions of LOG as the past of its users, and with --users their attributes.
 
@@ -54,18 +53,12 @@ def import_log(
     done, unknown = import_into(url, model, log, data_dir, columns, users)
     seconds = time.perf_counter() - started
     if as_json:
-        from igcf.service.store.urls import printed_store
-
         figures = {"users": done.users, "reactions": done.reactions, "stored": done.stored}
         emit_json({"store": printed_store(url), **figures, "unknown_items": unknown, "seconds": seconds})
 
 
 def _refuse_users(user_ids: Sequence[str]) -> None:
     """Refuse a log with users whom no request could name: nobody could ask for them, or delete them."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from igcf.service.models.requests import PathId
-
     check = TypeAdapter(PathId).validate_python
     for user_id in user_ids:
         try:
@@ -82,20 +75,11 @@ def import_into(
     url: str,
     model: Path | None,
     log: str,
-    data_dir: str | None,
-    columns: "Columns | None",
+    data_dir: str | None = None,
+    columns: Columns | None = None,
     users: Path | None = None,
-) -> "tuple[Imported, int]":
+) -> tuple[Imported, int]:
     """Import a log and say what became of it; returns that, and the number of its items that the model lacks."""
-    import numpy as np
-
-    from igcf.data import load_dataset
-    from igcf.data.findings import report_of
-    from igcf.model.files import load_model, model_id
-    from igcf.service.store.store import Store
-    from igcf.service.store.transfer import import_interactions
-
-    items = None if model is None else set(load_model(model).item_ids)
     data = replace(load_dataset(log, data_dir, columns=columns), users=None)  # those of a known data set stay out
     data = with_users(data, users)
     if n_unrated := int(np.isnan(data.values).sum()):
@@ -107,9 +91,9 @@ def import_into(
     with closing(Store(url)) as opened, show_progress() as report:
         if model is None and (announced := opened.generation()[1]):
             model = Path(announced)
-            items = set(load_model(model).item_ids)
-        named = "" if model is None else model_id(model)
+        items = None if model is None else set(load_model(model).item_ids)
         started = time.perf_counter()
+        named = "" if model is None else model_id(model)
         done = import_interactions(opened, data, named, lambda n: report("reactions stored", n, len(data)))
         seconds = time.perf_counter() - started
         name = opened.database.name

@@ -1,26 +1,27 @@
 """`igcf items`: the catalogue of a store, which its servers follow within a second."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import polars as pl
 
 from igcf.cli.options import AS_JSON, PATH
 from igcf.cli.output import emit_json, note
-from igcf.cli.service_options import of_store
+from igcf.cli.service_options import in_store
+from igcf.data.items import read_items
 from igcf.errors import ConfigError, DataError, ModelError, refuse_other_than_file
 from igcf.item import Item, parse_fields, parse_items
-
-if TYPE_CHECKING:
-    from igcf.service.store.items import ItemStore
+from igcf.model.files import ITEMS, saved_metadata
+from igcf.service.store.items import ItemStore
+from igcf.service.store.store import Store
 
 MODEL = click.option(
     "--model",
     type=PATH,
-    help="Folder of the model with the known items [default: the one that the store says to serve].",
+    help="Folder of the model with the known items [default: the one that is announced].",
 )
 
 
@@ -41,16 +42,14 @@ def items() -> None:
 @click.argument("file", type=PATH)
 @click.option("--event-id", help="Makes a repetition safe: the same id twice counts once.")
 @MODEL
-@of_store
+@in_store
 @AS_JSON
-def add(file: Path, event_id: str | None, model: Path | None, url: str, as_json: bool) -> None:
+def add(file: Path, event_id: str | None, model: Path | None, store: Store, as_json: bool) -> None:
     """Add the items of FILE, or describe known ones anew: all of them or none.
 
     FILE is JSON (a list of items), one item per line (.jsonl), or a table of items (CSV, Parquet).
     """
-    batch = read_batch(file)
-    with opened(url, model) as (stored, is_known):
-        receipt = stored.put(batch, event_id, is_known=is_known)
+    receipt = ItemStore(store.database).put(read_batch(file), event_id, is_known=known_items(store, model))
     if as_json:
         emit_json(vars(receipt))
     note(
@@ -64,9 +63,9 @@ def add(file: Path, event_id: str | None, model: Path | None, url: str, as_json:
 @click.argument("item")
 @click.argument("changes", nargs=-1, required=True, metavar="FIELD=VALUE...")
 @MODEL
-@of_store
+@in_store
 @AS_JSON
-def update(item: str, changes: tuple[str, ...], model: Path | None, url: str, as_json: bool) -> None:
+def update(item: str, changes: tuple[str, ...], model: Path | None, store: Store, as_json: bool) -> None:
     """Change fields of ITEM: title=..., categories='["A", "B"]', numbers='{"year": 1999}', hidden=true, text=null."""
     fields: dict[str, Any] = {}
     for change in changes:
@@ -75,8 +74,7 @@ def update(item: str, changes: tuple[str, ...], model: Path | None, url: str, as
             raise ConfigError(f"{change!r} is not a change; expected FIELD=VALUE, for instance hidden=true")
         fields[name] = _value(value)
     parsed = parse_fields(fields, f"item {item!r}")
-    with opened(url, model) as (stored, is_known):
-        revision = stored.patch(item, parsed, is_known=is_known)
+    revision = ItemStore(store.database).patch(item, parsed, is_known=known_items(store, model))
     if as_json:
         emit_json({"item": item, "revision": revision})
     note(f"Changed {', '.join(fields)} of {item}")
@@ -85,24 +83,22 @@ def update(item: str, changes: tuple[str, ...], model: Path | None, url: str, as
 @items.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ITEM...")
 @MODEL
-@of_store
+@in_store
 @AS_JSON
-def retire(ids: tuple[str, ...], model: Path | None, url: str, as_json: bool) -> None:
+def retire(ids: tuple[str, ...], model: Path | None, store: Store, as_json: bool) -> None:
     """Retire items: they are in no answer any more. One that does not exist stops all."""
-    with opened(url, model) as (stored, is_known):
-        revision, n_retired = stored.retire(ids, is_known=is_known)
+    revision, n_retired = ItemStore(store.database).retire(ids, is_known=known_items(store, model))
     if as_json:
         emit_json({"retired": n_retired, "revision": revision})
     note(f"{n_retired} retired" + (f", {len(ids) - n_retired} were before" if n_retired < len(ids) else ""))
 
 
 @items.command("list")
-@of_store
+@in_store
 @AS_JSON
-def list_items(url: str, as_json: bool) -> None:
+def list_items(store: Store, as_json: bool) -> None:
     """List what was added, changed and retired since the model was trained."""
-    with opened(url, None) as (stored, _):
-        found = stored.changes()
+    found = ItemStore(store.database).changes()
     if as_json:
         rows = [{"item": it.item_id, "retired": it.is_retired, "revision": it.revision, **it.fields} for it in found]
         emit_json({"items": rows})
@@ -113,30 +109,18 @@ def list_items(url: str, as_json: bool) -> None:
     note(f"{len(found)} items were added, changed or retired")
 
 
-@contextmanager
-def opened(url: str, model: Path | None) -> "Iterator[tuple[ItemStore, Callable[[str], bool]]]":
-    """Open the items of a store that exists, and say which items the model has."""
-    from igcf.service.store.items import ItemStore
-    from igcf.service.store.maintenance import open_existing
-
-    with closing(open_existing(url)) as store:
-        folder = model or store.generation()[1]
-        known = _item_ids(Path(folder), must_exist=model is not None) if folder else frozenset[str]()
-        yield ItemStore(store.database), known.__contains__
-
-
-def _item_ids(folder: Path, *, must_exist: bool) -> frozenset[str]:
-    import polars as pl
-
-    from igcf.model.files import ITEMS, saved_metadata
-
+def known_items(store: Store, model: Path | None) -> Callable[[str], bool]:
+    """Tell which items the model has: the one that is named, or that the store says to serve."""
+    folder = model or (Path(served) if (served := store.generation()[1]) else None)
+    if folder is None:
+        return lambda _: False
     try:
         saved_metadata(folder)
-        return frozenset(pl.read_parquet(folder / ITEMS, columns=["item_id"])["item_id"].to_list())
+        return frozenset(pl.read_parquet(folder / ITEMS, columns=["item_id"])["item_id"].to_list()).__contains__
     except (ModelError, OSError, pl.exceptions.PolarsError) as error:
-        if must_exist:
+        if model is not None:
             raise ModelError(f"cannot read the items of {folder}: {error}") from error
-        return frozenset()
+        return lambda _: False
 
 
 def read_batch(file: Path) -> list[Item]:
@@ -144,12 +128,10 @@ def read_batch(file: Path) -> list[Item]:
     try:
         refuse_other_than_file(file)
         if file.suffix not in (".json", ".jsonl"):
-            from igcf.data.items import read_items
-
             return parse_items(read_items(file).items)
         text = file.read_text(encoding="utf-8")
-        lines = text.split("\n") if file.suffix == ".jsonl" else ()
-        given = [json.loads(line) for line in lines if line.strip()] if lines else json.loads(text)
+        is_lines = file.suffix == ".jsonl"
+        given = [json.loads(line) for line in text.split("\n") if line.strip()] if is_lines else json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read the items of {file}: {error}") from error
     given = given.get("items") if isinstance(given, dict) else given

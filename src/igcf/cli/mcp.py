@@ -26,14 +26,10 @@ def mcp(url: str, api_key_file: Path | None, user: str | None) -> None:
         from igcf.service.mcp_server import create_server
     except ImportError as error:
         raise ConfigError(f"this needs the MCP packages ({error}); pip install 'igcf[mcp]'") from error
-    create_server(url, api_key=None if api_key_file is None else _read_key(api_key_file), user=user).run()
-
-
-def _read_key(path: Path) -> str:
     try:
-        keys = path.read_text().split()
+        keys = api_key_file.read_text().split() if api_key_file else [None]
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the key file {path}: {error}; name a readable text file") from error
+        raise ConfigError(f"cannot read the key file {api_key_file}: {error}; name a readable text file") from error
     if len(keys) != 1:
-        raise ConfigError(f"{path} holds {len(keys)} keys; expected one key")
-    return keys[0]
+        raise ConfigError(f"{api_key_file} holds {len(keys)} keys; expected one key")
+    create_server(url, api_key=keys[0], user=user).run()

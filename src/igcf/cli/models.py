@@ -1,20 +1,19 @@
 """`igcf models`: which models a store's servers have served, another one, and the way back."""
 
 import shutil
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from igcf.cli.options import AS_JSON, COUNT, EXISTING, PATH
 from igcf.cli.output import echo, emit_json, note
-from igcf.cli.service_options import of_store
+from igcf.cli.service_options import in_store
 from igcf.errors import ModelError
-
-if TYPE_CHECKING:
-    from igcf.service.store.store import Store
+from igcf.model.files import META, load_model, model_id, saved_metadata
+from igcf.service.serving.model_swap import previous_folder, refuse_other_catalogue
+from igcf.service.store.decisions import announcements, way_back
+from igcf.service.store.store import Store
 
 
 @click.group()
@@ -31,16 +30,11 @@ def models() -> None:
 
 
 @models.command("list")
-@of_store
+@in_store
 @AS_JSON
-def list_command(url: str, as_json: bool) -> None:
+def list_command(store: Store, as_json: bool) -> None:
     """List what was served, the newest first, with the verdict of the gate and where a rollback leads."""
-    from igcf.model.files import saved_metadata
-    from igcf.service.store.decisions import announcements, way_back
-    from igcf.service.store.maintenance import open_existing
-
-    with closing(open_existing(url)) as store:
-        known = announcements(store.database)
+    known = announcements(store.database)
     back = way_back(known)[:1]
     rows = []
     for each in known:
@@ -63,43 +57,31 @@ def list_command(url: str, as_json: bool) -> None:
 
 @models.command()
 @click.argument("folder", type=PATH)
-@of_store
+@in_store
 @click.option("--force", is_flag=True, help="Also a model of another catalogue or scale.")
 @AS_JSON
-def promote(folder: Path, url: str, force: bool, as_json: bool) -> None:
+def promote(folder: Path, store: Store, force: bool, as_json: bool) -> None:
     """Serve the model in FOLDER from now on, on all servers of the store; they follow within a second."""
-    from igcf.service.store.maintenance import open_existing
-
-    with closing(open_existing(url)) as store:
-        _print(*announced(store, folder, force=force), as_json=as_json)
+    tell_promoted(announced(store, folder, force=force), as_json=as_json)
 
 
 @models.command()
-@of_store
+@in_store
 @AS_JSON
-def rollback(url: str, as_json: bool) -> None:
+def rollback(store: Store, as_json: bool) -> None:
     """Serve the previous model again, on all servers of the store; users keep their reactions."""
-    from igcf.service.serving.model_swap import previous_folder
-    from igcf.service.store.decisions import announcements
-    from igcf.service.store.maintenance import open_existing
-
-    with closing(open_existing(url)) as store:
-        known = announcements(store.database)
-        _print(*announced(store, previous_folder(known), force=True, after=known[0].generation), as_json=as_json)
+    known = announcements(store.database)
+    now = announced(store, previous_folder(known), force=True, after=known[0].generation)
+    tell_promoted(now, as_json=as_json)
 
 
 @models.command()
 @click.argument("folder", type=EXISTING)
-@of_store
+@in_store
 @click.option("--keep", type=COUNT, default=7, show_default=True, help="Newest models to keep.")
-def prune(folder: Path, url: str, keep: int) -> None:
+def prune(folder: Path, store: Store, keep: int) -> None:
     """Delete the models in FOLDER but the newest ones, the one in service, and the one that a rollback leads to."""
-    from igcf.model.files import META
-    from igcf.service.store.decisions import announcements, way_back
-    from igcf.service.store.maintenance import open_existing
-
-    with closing(open_existing(url)) as store:
-        known = announcements(store.database)
+    known = announcements(store.database)
     needed = {each.folder for each in (*known[:1], *way_back(known)[:1])}
     found = sorted((path.parent for path in folder.glob(f"*/{META}")), key=lambda own: own.stat().st_mtime)
     unneeded = [path for path in found[:-keep] if str(path.resolve()) not in needed]
@@ -110,11 +92,8 @@ def prune(folder: Path, url: str, keep: int) -> None:
         note(f"Nothing to delete: all {len(found)} models in {folder} are among the newest {keep}, or needed")
 
 
-def announced(store: "Store", folder: Path, *, force: bool = False, after: int | None = None) -> tuple[str, str, int]:
+def announced(store: Store, folder: Path, *, force: bool = False, after: int | None = None) -> tuple[str, str, int]:
     """Check a model against the one in service and announce it; returns its folder, its id and the generation."""
-    from igcf.model.files import load_model, model_id
-    from igcf.service.serving.model_swap import refuse_other_catalogue
-
     model, own = load_model(folder), str(folder.resolve())
     in_service = store.generation()[1]
     if in_service and not force:
@@ -122,7 +101,9 @@ def announced(store: "Store", folder: Path, *, force: bool = False, after: int |
     return own, model_id(folder), store.announce(own, model_id(folder), after=after)
 
 
-def _print(folder: str, model: str, generation: int, *, as_json: bool) -> None:
+def tell_promoted(found: tuple[str, str, int], *, as_json: bool) -> None:
+    """Say which folder is served, with its id and generation."""
+    folder, model, generation = found
     if as_json:
         emit_json({"folder": folder, "model": model, "generation": generation})
     else:

@@ -1,5 +1,6 @@
 """`igcf ope`: what another model or policy would have achieved, estimated from a log."""
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,12 +78,8 @@ def _on_store(store: str, model: Path, policy: "Policy") -> "tuple[CandidateLog,
     from igcf.service.context import ServiceContext
     from igcf.service.off_policy import candidate_on_audit
 
-    context = ServiceContext.open(model, store_settings(store, None))
-    try:
-        with show_progress() as report:
-            found = candidate_on_audit(context, policy, report)
-    finally:
-        context.close()
+    with closing(ServiceContext.open(model, store_settings(store, None))) as context, show_progress() as report:
+        found = candidate_on_audit(context, policy, report)
     return found.log, {"shaped": found.n_shaped, "unknown": found.n_unknown}
 
 

@@ -32,7 +32,6 @@ def recommend_all(model: Path, store: str | None, config: Path | None, out: Path
       igcf recommend-all model/ --store postgresql://igcf@db/igcf -k 5 --out recs.parquet
     """
     prefer_one_thread()  # before NumPy
-
     from igcf.service.batch import recommend_all as write_batch
     from igcf.service.context import ServiceContext
 

@@ -4,7 +4,7 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,12 +13,18 @@ from igcf.cli.options import AS_JSON, EXISTING, PATH, SATISFIED
 from igcf.cli.output import echo, emit_json, note
 from igcf.cli.service_options import of_store
 from igcf.errors import ModelError
-
-if TYPE_CHECKING:
-    from igcf.item import Item
-    from igcf.lab.judgement import Check
-    from igcf.model import Model
-    from igcf.service.store.export import StoreLog
+from igcf.experiments.off_policy import evaluate
+from igcf.lab.gate import Check, estimated, is_held_out
+from igcf.lab.gate import retrain as train_and_judge
+from igcf.model import Model
+from igcf.model.files import load_model
+from igcf.online.policies import own_policy
+from igcf.service.context import ServiceContext
+from igcf.service.off_policy import candidate_on_audit
+from igcf.service.serving.served_model import ServedModel
+from igcf.service.settings import ServiceSettings
+from igcf.service.store.export import read_store
+from igcf.service.store.maintenance import open_existing
 
 REPORT = "gate.html"
 
@@ -45,21 +51,20 @@ def retrain(url: str, out: Path, promote: bool, items: Path | None, as_json: boo
     """
     if out.exists():
         raise ModelError(f"{out} already exists; a model is never overwritten, choose another folder")
-    from igcf.lab.retraining import retrain as train_and_judge
-    from igcf.model.files import load_model
-    from igcf.service.store.export import read_store
-    from igcf.service.store.maintenance import open_existing
-
     started = time.perf_counter()
     with closing(open_existing(url)) as store:
         generation, folder = store.generation()
         current = load_model(Path(folder)) if folder else None
         reactions = read_store(url)
         note(reactions.sentence)
-        log = replace(reactions, described={**_known_items(current), **reactions.described}).interactions()
+        described = {}
+        if current is not None and (current.catalogue.titles or current.catalogue.categories):
+            described = {item_id: current.catalogue.item(row) for row, item_id in enumerate(current.item_ids)}
+        log = replace(reactions, described={**described, **reactions.described}).interactions()
         log = log if items is None else log.with_items(items)
-        if current is not None:
-            current = current.with_items(_added(current, reactions))
+        if current is not None:  # the servers have added the items that the store describes
+            added = [item for item_id, item in reactions.described.items() if current.known_row(item_id) is None]
+            current = current.with_items(added)
         chosen = {name: value for name, value in settings.items() if value is not None}
         model, found = train_and_judge(log, current, chosen, evidence=lambda candidate: _from_audit(url, candidate))
         model.save(out)
@@ -79,23 +84,8 @@ def retrain(url: str, out: Path, promote: bool, items: Path | None, as_json: boo
         raise SystemExit(0 if is_served else 1)
 
 
-def _known_items(current: "Model | None") -> "dict[str, Item]":
-    """Return what the model in service knows about its items beside their ids."""
-    if current is None or (current.catalogue.titles is None and current.catalogue.categories is None):
-        return {}
-    return {item_id: current.catalogue.item(row) for row, item_id in enumerate(current.item_ids)}
-
-
-def _from_audit(url: str, candidate: "Model") -> "list[Check]":
+def _from_audit(url: str, candidate: Model) -> list[Check]:
     """Estimate from the answers to held-out users what the candidate would have achieved, where they allow it."""
-    from igcf.experiments.off_policy import evaluate
-    from igcf.lab.gate import estimated, is_held_out
-    from igcf.online.policies import own_policy
-    from igcf.service.context import ServiceContext
-    from igcf.service.off_policy import candidate_on_audit
-    from igcf.service.serving.served_model import ServedModel
-    from igcf.service.settings import ServiceSettings
-
     share = candidate.metadata["held_out"]
     served = ServedModel(candidate, "candidate", "candidate", candidate.policy, 1.0)
     with closing(ServiceContext.open(served, ServiceSettings(store=url))) as context:
@@ -103,8 +93,3 @@ def _from_audit(url: str, candidate: "Model") -> "list[Check]":
         log = candidate_on_audit(context, policy, counts=lambda user: bool(is_held_out([user], share)[0])).log
     found = evaluate(log.slates()) if len(log) else None
     return [] if found is None or found.refusal is not None else [estimated(found)]
-
-
-def _added(current: "Model", log: "StoreLog") -> "list[Item]":
-    """Return the items that the store describes and the model in service was not trained on: servers add them."""
-    return [item for item_id, item in log.described.items() if current.known_row(item_id) is None]

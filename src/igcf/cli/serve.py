@@ -2,6 +2,7 @@
 
 import os
 import threading
+import webbrowser
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def serve(
     """
     prefer_one_thread()  # before NumPy: requests are what runs side by side here
 
+    from igcf.model.files import saved_metadata
     from igcf.service.server import start
     from igcf.service.sources import load_settings
 
@@ -73,21 +75,21 @@ def serve(
     if log is not None:
         from igcf.cli.import_log import import_into
 
-        import_into(settings.store, folder, log, None, None)
+        import_into(settings.store, folder, log)
     served = start(folder, settings, is_override=model_override)
     if as_json:
         emit_json({"url": served.url, "pid": os.getpid(), "workers": settings.workers, "store": served.store})
     if Path(served.model) != folder.resolve():
         note(f"The store says to serve {served.model}, not {folder}; --model-override changes that")
         folder = Path(served.model)
-    _tell_success(folder)
+    if success := saved_metadata(folder).get("success"):  # a model that was trained elsewhere has none
+        note(success["sentence"])
     note(f"Serving {folder} on {served.url} (store {served.store}); stop with Ctrl-C")
-    if served.note is not None:
-        note(served.note)
-    if served.is_exposed:
-        note("Anybody who reaches this address may read and change everything: set --api-key-file")
+    exposed = "Anybody who reaches this address may read and change everything: set --api-key-file"
+    for text in filter(None, (served.note, exposed if served.is_exposed else None)):
+        note(text)
     if opens_browser:
-        threading.Timer(1.0, _open, [served.url]).start()
+        threading.Timer(1.0, webbrowser.open, [served.url]).start()
     raise SystemExit(served.run())
 
 
@@ -97,18 +99,3 @@ def _folder(model: str | None, *, demo: str | None) -> Path:
     if demo is None and model is not None:
         return Path(model)
     raise ConfigError("name the model folder to serve, or --demo for the embedded catalogue, and not both")
-
-
-def _tell_success(folder: Path) -> None:
-    """Say what counts as a success in the log of a model; a model trained elsewhere does not say."""
-    from igcf.model.files import saved_metadata
-
-    success = saved_metadata(folder).get("success")
-    if success:
-        note(success["sentence"])
-
-
-def _open(url: str) -> None:
-    import webbrowser
-
-    webbrowser.open(url)

@@ -1,12 +1,14 @@
 """Options of the commands that serve a model or look after its store: one per setting of the service."""
 
 from collections.abc import Callable
+from contextlib import closing
 from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import click
 
+from igcf.cli.options import PATH
 from igcf.errors import ConfigError
 
 try:
@@ -16,9 +18,7 @@ except ImportError as error:
 
 FLAGS = {"model": "DIR", "cors_origins": "--cors-origin", "allowed_hosts": "--allowed-host"}
 """Options that may be repeated are named after one of their values."""
-CONFIG = click.option(
-    "--config", type=click.Path(path_type=Path), help="TOML file of settings [default: the one that IGCF_CONFIG names]."
-)
+CONFIG = click.option("--config", type=PATH, help="TOML file of settings [default: the one that IGCF_CONFIG names].")
 STORE = click.option(
     "--store", help="SQLite file or postgresql://USER@HOST/DB [default: IGCF_STORE, the file of --config, or igcf.db]."
 )
@@ -72,19 +72,27 @@ def store_settings(store: str | None, config: Path | None, model: str | None = N
     return load_settings(given({"store": store, "model": model}), file=config).settings
 
 
-def store_url(store: str | None, config: Path | None) -> str:
-    """Find the store that a command is about."""
-    return store_settings(store, config).store
-
-
 def of_store(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that name a store, as its argument `url`."""
 
     @wraps(command)
     def with_url(*args: Any, store: str | None, config: Path | None, **others: Any) -> Any:
-        return command(*args, url=store_url(store, config), **others)
+        return command(*args, url=store_settings(store, config).store, **others)
 
     return STORE(CONFIG(with_url))
+
+
+def in_store(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a store, and the store, opened, as its argument `store`."""
+
+    @wraps(command)
+    def with_store(*args: Any, url: str, **others: Any) -> Any:
+        from igcf.service.store.maintenance import open_existing
+
+        with closing(open_existing(url)) as store:
+            return command(*args, store=store, **others)
+
+    return of_store(with_store)
 
 
 def _option(name: str, annotation: Any, default: Any, text: str) -> Callable[[Any], Any]:

@@ -1,19 +1,18 @@
 """`igcf store`: back up, restore, verify and export a store."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from igcf.cli.options import AS_JSON, PATH
 from igcf.cli.output import echo, emit_json, note
-from igcf.cli.service_options import of_store
+from igcf.cli.service_options import in_store, of_store
 from igcf.progress import show_progress
-
-if TYPE_CHECKING:
-    from igcf.service.store.store import Store
+from igcf.service.store.export import export_audit
+from igcf.service.store.maintenance import backup_store, check_store, restore_store
+from igcf.service.store.store import Store
+from igcf.service.store.transfer import export_store, import_store
 
 PROGRESS_S = 2.0
 """A command that takes longer says how far it is."""
@@ -39,8 +38,6 @@ def store() -> None:
 @click.argument("out", type=PATH)
 def backup(url: str, out: Path) -> None:
     """Copy a SQLite store to OUT, also while servers use it."""
-    from igcf.service.store.maintenance import backup_store
-
     with show_progress(every=PROGRESS_S) as report:
         backup_store(url, out, report)
     note(f"Copied the store to {out}")
@@ -51,8 +48,6 @@ def backup(url: str, out: Path) -> None:
 @click.argument("copy", type=PATH)
 def restore(url: str, copy: Path) -> None:
     """Make a new SQLite store from COPY; one that exists is never overwritten."""
-    from igcf.service.store.maintenance import restore_store
-
     with show_progress(every=PROGRESS_S) as report:
         restore_store(copy, url, report)
     note(f"Restored the store from {copy}")
@@ -67,8 +62,6 @@ def check(url: str, as_json: bool) -> None:
     It looks at the file, the numbering of every user's log, event ids, what was taken back, the revisions of users, and
     the audit.
     """
-    from igcf.service.store.maintenance import check_store
-
     with show_progress(every=PROGRESS_S) as report:
         found = check_store(url, report)
     if as_json:
@@ -83,16 +76,12 @@ def check(url: str, as_json: bool) -> None:
 
 
 @store.command("export")
-@of_store
+@in_store
 @click.argument("out", type=PATH)
-def export_command(url: str, out: Path) -> None:
+def export_command(store: Store, out: Path) -> None:
     """Write everything in a store to the new folder OUT as Parquet files, also while servers use it."""
-    from igcf.service.store.maintenance import open_existing
-    from igcf.service.store.transfer import export_store
-
-    with _opened(open_existing(url)) as opened, show_progress(every=PROGRESS_S) as report:
-        n_rows = export_store(opened, out, report)
-    note(f"Exported {n_rows:,} rows to {out}")
+    with show_progress(every=PROGRESS_S) as report:
+        note(f"Exported {export_store(store, out, report):,} rows to {out}")
 
 
 @store.command("import")
@@ -103,33 +92,17 @@ def import_command(url: str, folder: Path) -> None:
 
     (`igcf import` is for logs.)
     """
-    from igcf.service.store.store import Store
-    from igcf.service.store.transfer import import_store
-
-    with _opened(Store(url)) as opened, show_progress(every=PROGRESS_S) as report:
-        n_rows = import_store(opened, folder, report)
-    note(f"Imported {n_rows:,} rows from {folder}")
+    with closing(Store(url)) as opened, show_progress(every=PROGRESS_S) as report:
+        note(f"Imported {import_store(opened, folder, report):,} rows from {folder}")
 
 
 @store.command("audit")
-@of_store
+@in_store
 @click.option("--out", required=True, type=PATH, help="Parquet file to write; it must not exist.")
-def audit_command(url: str, out: Path) -> None:
+def audit_command(store: Store, out: Path) -> None:
     """Write every item shown, with the reaction to it, to a Parquet file.
 
     Reactions count where they name the answer (recommendation_id). `igcf ope` estimates from the audit what another
     model or policy would have achieved.
     """
-    from igcf.service.store.export import export_audit
-    from igcf.service.store.maintenance import open_existing
-
-    with _opened(open_existing(url)) as opened:
-        note(f"Wrote {export_audit(opened, out):,} rows to {out}")
-
-
-@contextmanager
-def _opened(store: "Store") -> "Iterator[Store]":
-    try:
-        yield store
-    finally:
-        store.close()
+    note(f"Wrote {export_audit(store, out):,} rows to {out}")

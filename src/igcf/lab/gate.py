@@ -7,21 +7,25 @@ users it is judged on shows 8 to 13 % more successes than one that has not (a sy
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from igcf.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from igcf.config import Config, ExpertsConfig, GraphConfig, configured, field_types
 from igcf.data import Interactions
 from igcf.data.interactions import MISSING_TIME
 from igcf.errors import DataError
 from igcf.experiments.assignment import PARTS, point
 from igcf.experiments.off_policy import Evaluation
-from igcf.lab.judgement import Check, Judgement, Verdict
 from igcf.model import Model
 from igcf.online import ModelLearner, Recommender, replay
 from igcf.online.policies import own_policy
+from igcf.pages import html_table, report_page, section
+from igcf.tables import Table
+from igcf.training import pretrain
 from igcf.training.calibrating import LogitRecorder, chance_of, recorded
 
 SALT = "igcf retrain"
@@ -44,13 +48,111 @@ CELLS = 50_000_000
 """Users times items of the replay, at most."""
 
 
+Verdict = Literal["better", "level", "worse"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison of the candidate with the model in service."""
+
+    name: str
+    candidate: float | None
+    current: float | None
+    verdict: Verdict
+    low: float | None = None
+    """Lower end of the 95 % interval of the relative gain; None where nothing is sampled."""
+    high: float | None = None
+
+    @property
+    def gain(self) -> str:
+        """The relative gain with its interval, in words; empty where nothing is sampled."""
+        if self.low is None or self.high is None:
+            return ""
+        return f"{(self.low + self.high) / 2:+.1%}, 95 % interval {self.low:+.1%} to {self.high:+.1%}"
+
+    def __str__(self) -> str:
+        told = f"{self.name} {_number(self.candidate)}, in service {_number(self.current)}"
+        return f"{told} ({self.gain})" if self.gain else told
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the gate found."""
+
+    verdict: Verdict
+    users: int
+    """Users who were judged on."""
+    reactions: int
+    """Their reactions that neither model has seen."""
+    checks: tuple[Check, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its main reason."""
+        reasons = [check for check in self.checks if check.verdict == self.verdict]
+        if self.verdict == "level":
+            reasons = [check for check in self.checks if check.low is not None]
+        compared = "level with" if self.verdict == "level" else f"{self.verdict} than"
+        told = "; ".join(map(str, reasons))
+        return f"{compared} the model in service: {told}; judged on {self.users:,} users whom neither has seen"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for `meta.json`."""
+        return asdict(self) | {"checks": [asdict(check) for check in self.checks], "sentence": self.sentence}
+
+    def page(self, name: str) -> str:
+        """Write the report, with the evidence as a table, one check per row."""
+        rows = tuple(
+            (each.name, _number(each.candidate), _number(each.current), each.gain or "-", each.verdict)
+            for each in self.checks
+        )
+        table = Table("Evidence", ("check", "candidate", "in service", "relative gain", "verdict"), rows)
+        note = "Relative gains are positive where the candidate is better, with their 95 % interval over users."
+        intro = f"{self.reactions:,} reactions of {self.users:,} users that neither model has seen."
+        evidence = section("Evidence", html_table(table), note)
+        return report_page(f"Gate: {name}", f"{name}: {self.sentence}", intro, [evidence])
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
+
+
+def retrain(
+    log: Interactions,
+    current: Model | None,
+    settings: Mapping[str, Any],
+    *,
+    evidence: Callable[[Model], Sequence[Check]] = lambda _: (),
+    progress: bool = True,
+) -> tuple[Model, Judgement | None]:
+    """Train on all users but the held-out ones and compare with the model in service, if there is one.
+
+    The settings are those of `current`, which has the items that it has been given since, but for `settings`. The
+    verdict is in the candidate's metadata as `gate`; `evidence` finds more of it, such as an off-policy estimate.
+    """
+    train, held, share = split(log)
+    if current is not None:
+        judged_on(held, current)  # too little to compare is refused before the training, not after
+        train = replace(train, kinds=train.kinds or current.kinds)
+    model = pretrain(train, config=configured(_settings_of(current), settings), progress=progress)
+    model.metadata["held_out"] = share
+    found = None if current is None else judge(model, current, held, evidence(model))
+    model.metadata["gate"] = {"verdict": "first"} if found is None else found.as_dict()
+    return model, found
+
+
+def _settings_of(current: Model | None) -> Config | None:
+    """Return the settings that a model was trained with, as far as they are known."""
+    saved = {} if current is None else dict(current.metadata.get("settings", {}))
+    kind = GraphConfig if saved.pop("method", None) == "graph" else ExpertsConfig
+    known = field_types(kind)
+    return configured(kind(), {name: value for name, value in saved.items() if name in known}) if saved else None
+
+
 def held_out_share(n_users: int) -> float:
     """Return the share of users to hold out; it never grows with the number of users."""
-    return (
-        min(MOST_SHARE, max(SHARE, SMALL_LOG / max(n_users, 1)))
-        if n_users < MOST_USERS / SHARE
-        else MOST_USERS / n_users
-    )
+    few = min(MOST_SHARE, max(SHARE, SMALL_LOG / max(n_users, 1)))
+    return MOST_USERS / n_users if n_users >= MOST_USERS / SHARE else few
 
 
 def is_held_out(user_ids: Sequence[str], share: float) -> BoolArray:
@@ -77,14 +179,7 @@ def newest(log: Interactions) -> int | None:
 
 
 def judge(candidate: Model, current: Model, held: Interactions, more: Sequence[Check] = ()) -> Judgement:
-    """Compare a candidate with the model in service on held-out users.
-
-    Args:
-        candidate: a model that was not trained on `held`; its metadata say what it was trained on.
-        current: the model in service, with the items that it has been given since.
-        held: all reactions of the held-out users.
-        more: further evidence, such as an off-policy estimate.
-    """
+    """Compare a candidate, which was not trained on the users `held`, with the model in service."""
     fresh, users = judged_on(held, current)
     users = users[: max(CELLS // max(candidate.n_items, current.n_items), FEWEST_USERS)]
     is_fresh = fresh & np.isin(held.user_idx, users)
@@ -194,23 +289,26 @@ def _chances(models: tuple[Model, Model], log: Interactions) -> list[Check]:
     return [_paired("log loss of chances", *losses, sign=-1)]
 
 
+def _sampled(name: str, candidate: float, current: float, gain: float, error: float) -> Check:
+    """Compare two numbers whose relative gain has this standard error."""
+    low, high = gain - 1.96 * error, gain + 1.96 * error
+    verdict: Verdict = "worse" if gain < -max(MARGIN, CERTAIN * error) else "better" if low > 0 else "level"
+    return Check(name, candidate, current, verdict, low, high)
+
+
 def _paired(name: str, candidate: FloatArray, current: FloatArray, *, sign: int) -> Check:
     """Compare two numbers per user; `sign` is 1 where more is better."""
     gains, scale = sign * (candidate - current), max(float(np.abs(current).mean()), 1e-9)
-    gain, error = float(gains.mean()) / scale, float(gains.std(ddof=1)) / np.sqrt(len(gains)) / scale
-    low, high = gain - 1.96 * error, gain + 1.96 * error
-    verdict: Verdict = "worse" if gain < -max(MARGIN, CERTAIN * error) else "better" if low > 0 else "level"
-    return Check(name, float(candidate.mean()), float(current.mean()), verdict, low, high)
+    error = float(gains.std(ddof=1)) / np.sqrt(len(gains)) / scale
+    return _sampled(name, float(candidate.mean()), float(current.mean()), float(gains.mean()) / scale, error)
 
 
 def estimated(found: Evaluation) -> Check:
     """Compare the candidate with the answers of a log, by its doubly robust estimate from them."""
-    scale = max(found.logged.value, 1e-9)
-    gain, low, high = (each / scale for each in (found.difference.value, found.difference.low, found.difference.high))
-    error = (high - low) / (2 * 1.96)
-    verdict: Verdict = "worse" if gain < -max(MARGIN, CERTAIN * error) else "better" if low > 0 else "level"
-    value = found.logged.value + found.difference.value
-    return Check("successes per answer, off-policy", value, found.logged.value, verdict, low, high)
+    now, more = found.logged.value, found.difference
+    scale = max(now, 1e-9)
+    error = (more.high - more.low) / scale / (2 * 1.96)
+    return _sampled("successes per answer, off-policy", now + more.value, now, more.value / scale, error)
 
 
 def _ratio(
