@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from igcf.data import Interactions, load_dataset, reading, text_tables
+from igcf.data import Interactions, load_dataset, quoting, reading, text_tables
 from igcf.data.columns import Columns
 from igcf.data.findings import validate
 from igcf.data.items import read_items
@@ -59,6 +59,32 @@ def test_quotes_escaped_by_backslashes_lose_no_row(tmp_path: Path) -> None:
     log = load_dataset(path)
     assert len(log) == N
     assert '"0210000010' in log.item_ids
+
+
+@pytest.mark.parametrize(
+    "comment", ['"{}', '"no""te{}', '"no\\\\"te{}', '"he said "hi" {}', '7" disk {}', '"{}"x', '"C:\\\\{}\\\\"']
+)
+def test_an_odd_quote_in_every_row_loses_no_row_and_costs_no_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comment: str
+) -> None:
+    read, n_read = quoting.Grammar.cells, [0]
+
+    def counted(grammar: quoting.Grammar, text: str) -> tuple[list[str], str] | None:
+        n_read[0] += len(text)
+        return read(grammar, text)
+
+    monkeypatch.setattr(quoting.Grammar, "cells", counted)
+    lines = rows(header="user,item,value,date,comment")
+    lines[1:] = [f"{line},{comment.format(number)}" for number, line in enumerate(lines[1:])]
+    assert len(load_dataset(written(tmp_path / "log.csv", lines))) == N
+    assert n_read[0] < 6 * sum(map(len, lines))
+
+
+def test_the_time_to_read_an_odd_line_does_not_explode_with_its_columns() -> None:
+    grammar = quoting.Grammar(",", 40)
+    line = ",".join([' "a" '] * 39) + ', "b" c,d'
+    assert grammar.cells(line) is None
+    assert not grammar.may_go_on(line)
 
 
 def test_an_opening_quote_that_nothing_closes_swallows_no_row(tmp_path: Path) -> None:
@@ -203,6 +229,13 @@ def test_headers_in_other_languages_are_known(tmp_path: Path, header: str) -> No
     assert log.layout.guessed == ()
 
 
+def test_a_second_column_of_ids_is_not_taken_for_values_or_times(tmp_path: Path) -> None:
+    lines = ["user,user_id,item,value", *(f"name{n % 50},{n % 50},{n},{n % 5}" for n in range(N))]
+    layout = load_dataset(written(tmp_path / "log.csv", lines)).layout
+    assert layout is not None
+    assert (layout.value, layout.timestamp, layout.unused) == ("value", None, ("user_id",))
+
+
 def test_a_first_line_that_may_be_a_row_is_said(tmp_path: Path) -> None:
     path = written(tmp_path / "log.csv", ["ann,tea", "bob,milk", "eve,water"])
     assert kinds(path)["guessed-header"] == (1, ())
@@ -309,6 +342,64 @@ def test_many_zeros_below_a_scale_that_falls_slowly_are_warned_about(tmp_path: P
     values = [0] * 200 + [1] * 30 + [2] * 20 + [3] * 25 + [4] * 15 + [5] * 10
     lines = ["user,item,value", *(f"u{n % 30},i{n},{value}" for n, value in enumerate(values))]
     assert kinds(written(tmp_path / "log.csv", lines))["unrated"] == (200, ())
+
+
+DAMAGED: dict[str, tuple[bytes, str]] = {
+    "gz without its end": (gzip.compress("\n".join(rows()).encode())[:-40], "ended before the end-of-stream marker"),
+    "gz with more behind it": (gzip.compress(b"user,item\na,b\n") + b"garbage", "cannot be read: Not a gzipped file"),
+    "zero byte in an id": ("\n".join([*rows(), "u\0,0001,1,2024-05-01"]).encode(), "control character|zero bytes"),
+    "utf-8, then latin-1": ("Zoë,x,1\n".encode() + "Zoë,y,1\n".encode("latin-1"), "line 2 is not UTF-8, lines before"),
+    "utf-16 with half a character": ("a,b,1\n".encode("utf-16")[:-1], "is not utf-16 text"),
+    "a comment in the middle": ("\n".join([*rows()[:9], "# note", *rows()[9:]]).encode(), "'item' is empty.*row 9"),
+    "a total at the end": ("\n".join([*rows(), "TOTAL,,1666,"]).encode(), "'item' is empty in 1 row.*row 303"),
+    "the header again": ("\n".join([*rows(), rows()[0]]).encode(), "first 'date' in row 303"),
+    "another separator at the end": ("\n".join([*rows(), "u1;1;1;1"]).encode(), "'item' is empty.*row 303"),
+    "more columns than in the header": (b"user,item\n" + b"a,b,\n" * 9, "9 rows with .* 2, first row 1 with 3"),
+    "decimal commas between commas": (b"user,item,value\na,b,1,5\nc,d,2,5\n", "first row 1 with 4"),
+    "decimal commas and points": (b"user;item;value\na;b;1,5\nc;d;2.5\n", "is not a number in 1 row"),
+    "two columns of one name": (b"user,item,item\na,b,c\n", "two columns called 'item'"),
+    "one column": (b"item\na\nb\n", "has 1 column .* none for the users"),
+    "words for numbers": ("user,item,stars\na,b,★★\n".encode(), "'stars' is not a number in 1 row.*row 1"),
+    "lines broken in an unquoted text": (b"user,item,value,text\na,b,1,x\ny\n", "'item' is empty in 1 row.*row 2"),
+    "a day that does not exist": ("\n".join([*rows(), "u1,x,1,2024-02-31"]).encode(), "nor a date in 1 row.*row 303"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_a_damaged_file_is_refused_with_the_place(tmp_path: Path, what: str) -> None:
+    content, message = DAMAGED[what]
+    path = tmp_path / ("log.csv.gz" if what.startswith("gz") else "log.csv")
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        load_dataset(path)
+    assert not validate(path).is_usable
+
+
+END = ("\n", "\r\n")
+ODD: dict[str, bytes] = {
+    "ids of 5,000 letters": "\n".join(["u" * 5000 + line[1:] for line in rows()]).encode(),
+    "ids of 30 digits": "\n".join([line.replace("u", "9" * 30, 1) for line in rows()]).encode(),
+    "separators at all ends": "".join(f"{line},\n" for line in rows()).encode(),
+    "gz of two parts": gzip.compress("".join(f"{line}\n" for line in rows()[:99]).encode())
+    + gzip.compress("\n".join(rows()[99:]).encode()),
+    "line ends of two kinds": "".join(f"{line}{END[n % 2]}" for n, line in enumerate(rows())).encode(),
+    "no header": "\n".join(rows()[1:]).encode(),
+    "letters that end lines elsewhere": "\n".join(f"{line},a\u2028b\x85c\x0bd" for line in rows()).encode(),
+    "a line of 300,000 letters": "\n".join(f"{line},{'x' * 300_000 * ('u7' in line)}" for line in rows()).encode(),
+    "two byte order marks": codecs.BOM_UTF8 * 2 + "\n".join(rows()).encode(),
+    "dates of four formats": "\n".join(
+        line.replace("2024-05-01", ("2024-05-01", "01.05.2024", "2024/05/01 10:00", '"May 1, 2024"')[n % 4])
+        for n, line in enumerate(rows())
+    ).encode(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_an_odd_file_is_read_whole(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(ODD[what])
+    report = validate(path)
+    assert (report.n_rows, report.n_users, report.n_items, report.is_usable) == (N, 50, 60, True)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ SHOWN_ROWS = 5
 WHOLE_NUMBER = r"^(0|-?[1-9]\d*)$"
 CONTROL = r"[\x00-\x1f\x7f-\x9f]"
 INVISIBLE = "[\u00ad\u200b-\u200f\u2060\ufeff]"
+MISSING = ("null", "nan", "none", "na", "n/a", "\\n")
 Level = Literal["error", "warning"]
 ERRORS = (
     "unreadable", "missing-column", "empty", "null-id", "row-numbers", "fraction-in-id", "control-in-id", "null-value",
@@ -29,10 +30,10 @@ ERRORS = (
 )  # fmt: skip
 WARNINGS = (
     "unread-files", "guessed-header", "guessed-column", "perhaps-column", "escaped-quotes", "stray-quotes",
-    "several-lines", "short-row", "blank-in-id", "similar-ids", "mixed-ids", "unrated", "few-successes",
-    "constant-value", "no-times", "missing-time", "negative-time", "ambiguous-dates", "times-not-sorted",
-    "constant-time", "duplicate-pair", "single-reaction-user", "single-reaction-item", "items-without-title",
-    "unknown-items", "item-without-id", "duplicate-item",
+    "several-lines", "short-row", "blank-in-id", "similar-ids", "mixed-ids", "perhaps-missing-id", "unrated",
+    "few-successes", "constant-value", "no-times", "missing-time", "negative-time", "ambiguous-dates",
+    "times-not-sorted", "constant-time", "duplicate-pair", "single-reaction-user", "single-reaction-item",
+    "items-without-title", "unknown-items", "item-without-id", "duplicate-item",
 )  # fmt: skip
 LEVELS: dict[str, Level] = dict.fromkeys(ERRORS, "error") | dict.fromkeys(WARNINGS, "warning")  # type: ignore[assignment]
 """Every kind of defect. An error keeps the log from being read; a warning does not, but is worth a look."""
@@ -140,6 +141,7 @@ def check_ids(
             is_twin,
         ),
         ("mixed-ids", "mixes whole numbers and text; these are the fewer", is_fewer),
+        ("perhaps-missing-id", "is a word that often stands for a missing id", looks.is_in(MISSING)),
     ):
         if is_suspect.any():
             places = np.flatnonzero(is_suspect.to_numpy()[rows])

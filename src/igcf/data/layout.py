@@ -201,6 +201,8 @@ def _holds_dates(column: pl.Series) -> bool:
 def _fill_by_looks(found: dict[Role, str], left: Iterable[str], sample: pl.DataFrame) -> None:
     """Take the columns left as value and time, in this order, where they look like it."""
     for name in left:
+        if named([name], (*NAMES["user"], *NAMES["item"])) is not None:
+            continue  # a second column of ids is neither
         numbers = Numbers()(sample[name])
         is_number = numbers.null_count() == sample[name].null_count()
         is_epoch = is_number and len(numbers.drop_nulls()) > 0 and bool((numbers.drop_nulls() >= FIRST_EPOCH).all())

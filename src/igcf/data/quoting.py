@@ -35,7 +35,8 @@ class Grammar:
         self.separator, self.n_columns = separator, n_columns
         sign, more = re.escape(separator), f"{{{n_columns - 1}}}"
         unquoted = rf'[^"{sign}][^{sign}]*|'  # a quote inside such a field has no meaning
-        strict, escaped = rf'(?:"(?:[^"]|"")*"|[^"{sign}]*)', rf'(?: *"(?:[^"\\]|\\.|"")*" *|{unquoted})'
+        strict, start = rf'(?:"(?:[^"]|"")*"|[^"{sign}]*)', r' *"(?:[^"\\]|\\.|"")*'
+        escaped = rf'(?>{start}" *(?={sign}|\Z)|{unquoted})'  # atomic: the time grows with the length only
         self.plain = rf"^[^{sign}]*(?:{sign}[^{sign}]*){more}$"
         self.strict = rf"^{strict}(?:{sign}{strict}){more}$"
         self._readings = [
@@ -45,6 +46,10 @@ class Grammar:
                 re.compile(rf"({field})(?:{sign}|\Z)", re.DOTALL),
             )
             for how, field in (("standard", strict), ("escaped", escaped))
+        ]
+        self._open = [
+            re.compile(rf"(?:{field}{sign}){{0,{n_columns - 1}}}{rest}", re.DOTALL)
+            for field, rest in ((strict, '"(?:[^"]|"")*'), (escaped, rf"{start}\\?"))
         ]
 
     def cells(self, text: str) -> tuple[list[str], str] | None:
@@ -60,6 +65,10 @@ class Grammar:
             return [_bare(f'"{field}"') for field in text[1:-1].split(between)], "stray"
         fields = text.split(self.separator)
         return ([_bare(field) for field in fields], "stray") if len(fields) == self.n_columns else None
+
+    def may_go_on(self, text: str) -> bool:
+        """Tell whether a text ends inside a quoted field, so that a further line may complete the row."""
+        return any(pattern.fullmatch(text) for pattern in self._open)
 
     def text(self, fields: Sequence[str]) -> str:
         """Write a row by the rules of CSV."""
@@ -108,15 +117,16 @@ def _odd_record(lines: Sequence[str], is_odd: Sequence[bool], place: int, gramma
     read = grammar.cells(line)
     if read is not None and read[1] != "stray":
         return Record(grammar.text(read[0]), None if read[1] == "standard" else read[1])
-    if not _is_open(line) or (read is not None and _are_rows(is_odd, place + 1, 1)):
+    if not grammar.may_go_on(line) or (read is not None and _are_rows(is_odd, place + 1, 1)):
         return grammar.single(line)  # nothing is open, or what follows is a row: the quote has no meaning
     text = line
     for n in range(1, min(LONGEST_RECORD, len(lines) - place)):
         text += "\n" + lines[place + n]
-        if '"' in lines[place + n] and (joined := grammar.cells(text)) is not None:
+        has_quote = '"' in lines[place + n]
+        if has_quote and (joined := grammar.cells(text)) is not None:
             broken = tuple(number for number, cell in enumerate(joined[0]) if "\n" in cell)
             return Record(grammar.text(joined[0]), "several-lines", n + 1, broken=broken)
-        if _are_rows(is_odd, place + n, SWALLOWED):
+        if _are_rows(is_odd, place + n, SWALLOWED) or (has_quote and not grammar.may_go_on(text)):
             return grammar.single(line)  # the quote is never closed
     return None if len(lines) - place < LONGEST_RECORD else grammar.single(line)
 

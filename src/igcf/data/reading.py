@@ -139,11 +139,11 @@ class RowReader:
         numbers = values.fill_null(np.nan).to_numpy(writable=True)
         if not np.isfinite(numbers).all():
             for kind, message, mask in (
-                ("null-value", f"{name} is empty", column.is_null()),
+                ("null-value", f"{name} is empty", empty := _is_empty(column)),
                 (
                     "not-a-number",
                     f"{name} is not a number; remove these rows, or give words their values with kind= and kinds=",
-                    values.is_null() & column.is_not_null(),
+                    values.is_null() & ~empty,
                 ),
                 ("nan", f"{name} is NaN", values.is_nan().fill_null(False)),
                 ("infinite", f"{name} is infinite or too large", values.is_infinite().fill_null(False)),
@@ -159,8 +159,7 @@ class RowReader:
         name, times = repr(column.name), found.fill_null(MISSING_TIME).to_numpy(writable=True)
         is_known = times != MISSING_TIME
         if not is_known.all():
-            is_text = column.dtype == pl.String
-            empty = column.is_null() | ((column.str.strip_chars() == "") if is_text else False)
+            empty = _is_empty(column)
             message = f"{name} is neither a number nor a date"
             self.findings.rows("bad-time", message, found.is_null() & ~empty, piece, before=before, found=column)
             self.findings.rows("missing-time", f"{name} is empty", empty, piece, before=before)
@@ -172,6 +171,10 @@ class RowReader:
         self.findings.rows("times-not-sorted", message, is_earlier, piece, before=before)
         self._last_time = int(latest[-1])
         return times, has_fractions
+
+
+def _is_empty(column: pl.Series) -> pl.Series:
+    return column.is_null() | ((column.str.strip_chars() == "") if column.dtype == pl.String else False)
 
 
 class Dictionary:
