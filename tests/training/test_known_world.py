@@ -41,7 +41,7 @@ def chance(logits: FloatArray) -> FloatArray:
     return np.asarray(1.0 / (1.0 + np.exp(-logits)))
 
 
-@pytest.fixture(scope="module", params=[1, 3])
+@pytest.fixture(scope="module", params=[1, pytest.param(3, marks=pytest.mark.slow)])
 def world(request: pytest.FixtureRequest) -> World:
     rng = np.random.default_rng(request.param)
     items, bias, n = rng.normal(size=(ITEMS, DIM)), rng.normal(size=ITEMS) * 0.5, USERS + LATER
