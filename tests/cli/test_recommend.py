@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from igcf.online import Recommender
+from igcf.online import Recommender, Ucb
 from tests.cli.test_main import assert_one_line_error, run
 from tests.toys import two_channel_model
 
@@ -73,6 +73,13 @@ def assert_one_line_error_last(result: Any, words: str) -> None:
     assert result.exit_code == 2
     assert result.stderr.strip().splitlines()[-1].startswith("Error: ")
     assert words in result.stderr
+
+
+def test_an_unknown_propensity_is_null_in_json(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ucb, "propensity", "unknown")
+    (pick,) = json.loads(run("recommend", folder, "--policy", "ucb", "--json", "-k", "1").stdout)["items"]
+    assert pick["propensity"] is None
+    assert pick["mean"] is not None
 
 
 def test_ctrl_c_ends_a_talk_that_waits_for_a_reaction_and_keeps_what_was_said(folder: str, tmp_path: Path) -> None:

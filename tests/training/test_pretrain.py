@@ -255,3 +255,8 @@ def test_validation_log_without_reactions_is_refused() -> None:
 def test_bad_settings_are_refused_with_one_sentence(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         pretrain(checkerboard(), method="graph", **settings)
+
+
+def test_a_path_instead_of_a_log_is_refused_with_the_way_to_read_it() -> None:
+    with pytest.raises(DataError, match=r"found a path: 'ratings.csv'; read it with igcf.load_dataset"):
+        pretrain("ratings.csv")  # type: ignore[arg-type]

@@ -123,7 +123,7 @@ def _print_report(found: ExperimentReport) -> None:
         ends = "no interval yet" if each.low is None else f"{each.low:+.4f} to {each.high:+.4f}"
         echo(f"{each.arm:20} {each.metric:22} {each.mean:.4f}, control {each.control:.4f}: {ends}  {each.verdict}")
     if found.left_out:
-        note(f"Left out: {found.left_out:,} users who have been in two arms")
+        note(f"Left out: {found.left_out:,} users whose arm has changed")
     if not found.is_assignment_sound:
         note(
             f"Do not trust the comparison: the arms do not have their shares (e-value {found.assignment:.3g}); look "

@@ -73,7 +73,7 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
     if as_json or history:
         picks = session.recommend(k)
         if as_json:
-            items = [pick._asdict() | {"title": model.title(pick.item_id)} for pick in picks]
+            items = [_known(pick) | {"title": model.title(pick.item_id)} for pick in picks]
             emit_json({"reactions": len(session.history), "items": items})
         else:
             results.print(favourites(model, picks))
@@ -150,6 +150,11 @@ def save_history(path: Path, session: Session) -> None:
         part.replace(path)
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _known(pick: Recommendation) -> dict[str, Any]:
+    """Return the fields of a pick; an unknown propensity, NaN in Python, is null in JSON."""
+    return {name: None if value != value else value for name, value in pick._asdict().items()}
 
 
 def favourites(model: Model, picks: list[Recommendation]) -> Table:

@@ -72,6 +72,8 @@ def pretrain(
     """
     workers = Workers(shards, engine, address)
     config = configured(config, settings)
+    if isinstance(data, str | Path):
+        raise DataError(f"expected a log, found a path: {str(data)!r}; read it with igcf.load_dataset({str(data)!r})")
     if isinstance(data, Interactions) and len(data) == 0:
         raise DataError(f"the log {data.name!r} holds no reaction to learn from")
     folder = None if checkpoint is None else Path(checkpoint)

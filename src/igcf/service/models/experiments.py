@@ -118,4 +118,4 @@ class ExperimentReport(BaseModel):
     metrics: list[ReportedMetric]
     assignment: float = Field(description="E-value against the assignment; 1,000 or more: it is broken.")
     is_assignment_sound: bool
-    left_out: int = Field(description="Users who have been in two arms.")
+    left_out: int = Field(description="Users whose arm has changed.")
