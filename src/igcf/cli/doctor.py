@@ -117,7 +117,10 @@ def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("python", f"{report['python']} on {report['machine']}"),
         ("cores", ", ".join([str(report["cores"]), *(f"{name}={value}" for name, value in report["threads"].items())])),
         ("BLAS", report["blas"]),
-        ("online loops", "compiled" if report["compiled"] else "NumPy; to compile them, reinstall igcf with a C compiler"),
+        (
+            "online loops",
+            "compiled" if report["compiled"] else "NumPy; to compile them, reinstall igcf with a C compiler",
+        ),
     ]
     for extra, packages in report["packages"].items():
         found = ", ".join(f"{name} {number}" for name, number in packages.items() if number)
