@@ -32,7 +32,6 @@ def run(*arguments: str) -> Result:
         (["nothing"], "no model at nothing"),
         ([], "name the model folder to serve, or --demo"),
         (["model", "--demo"], "and not both"),
-        (["--demo", "nothing"], "unknown data set 'nothing'"),
         (["model", "--policy", "magic"], "policy 'magic' is not known"),
         (["model", "--nu", "-1"], "nu must be 0 or more"),
         (["model", "--forgetting", "2"], "forgetting must lie in"),
@@ -55,14 +54,6 @@ def test_a_mistake_is_one_line(folder: Path, arguments: list[str], message: str)
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert result.stdout == ""
-
-
-def test_a_data_set_is_not_fetched_unasked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("IGCF_DATA_DIR", str(folder / "data"))
-    result = run("--demo", "ml-1m")
-    assert result.exit_code == 2
-    assert "the data set ml-1m is not on this machine; fetch it with `igcf data fetch ml-1m`" in result.stderr
-    assert not (folder / "data").exists()
 
 
 def test_a_demonstration_learned_by_other_code_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

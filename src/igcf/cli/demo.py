@@ -1,4 +1,4 @@
-"""`igcf demo`: the whole story on the embedded catalogue; and the models of `igcf serve --demo`, learned once."""
+"""`igcf demo`: the whole story on the embedded catalogue; and the model of `igcf serve --demo`, learned once."""
 
 import hashlib
 import importlib.util
@@ -14,19 +14,17 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from igcf.cli.options import AS_JSON, PATH, SEED
-from igcf.cli.output import console, emit_json, let_ctrl_c_end_input, note, results
+from igcf.cli.output import console, emit_json, note, results
 from igcf.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
-    from igcf.data import Interactions
-    from igcf.data.splits import ColdStart
+    from igcf.data import ColdStart, Interactions
     from igcf.model import Model
 
 EMBEDDED = "synthetic"
 METHODS = ("random", "pop", "icf-ucb", "pca-gp", "igcf")
 MARKER = ".igcf-demo"
 """Name of a file that lies in a folder that a demo wrote, so that the next one may replace it and nothing else."""
-
 OTHER_COLUMNS = 56
 """Width of the columns beside the title, which alone may be shortened."""
 
@@ -88,9 +86,9 @@ def meet_one_user(model: "Model", split: "ColdStart", rounds: int) -> dict[str, 
         session.observe(pick.item_id, reaction)
         hits += bool(value >= model.reward.threshold)
         popular_hits += bool(truth[user, popular[t]] >= model.reward.threshold)
-        shown = {"round": t + 1, "item": pick.item_id, "title": model.title(pick.item_id), "mean": pick.mean}
-        counts = {"value": reaction, "hits": hits, "popular_hits": popular_hits}
-        lines.append({**shown, "std": pick.std, "to_learn": pick.mean_rank > 1, **counts})
+        shown = {"round": t + 1, "item": pick.item_id, "title": model.title(pick.item_id)}
+        shown |= {"mean": pick.mean, "std": pick.std, "to_learn": pick.mean_rank > 1}
+        lines.append({**shown, "value": reaction, "hits": hits, "popular_hits": popular_hits})
     return {"user": split.test.user_ids[user], "rounds": lines}
 
 
@@ -146,24 +144,16 @@ def _prepare(out: Path) -> None:
     (out / MARKER).touch()
 
 
-def demo_model(name: str = EMBEDDED) -> Path:
-    """Return the folder of a demonstration's model, which is learned, in another process, when it is first wanted.
-
-    Args:
-        name: the embedded catalogue, or a data set known by name, which is fetched only if the user agrees.
-    """
+def demo_model() -> Path:
+    """Return the folder of the model of the embedded catalogue, which is learned when it is first wanted."""
     from platformdirs import user_cache_path
 
-    home = user_cache_path("igcf") / f"demo-{_learned_by()}"
-    if name != EMBEDDED:
-        _require_dataset(name)
-        home = home / name
-    folder = home / "model"
+    folder = user_cache_path("igcf") / f"demo-{_learned_by()}" / "model"
     if not folder.exists():
-        what = "the embedded catalogue" if name == EMBEDDED else name
-        note(f"Learning {what}, once")
-        if _igcf("pretrain", "--dataset", name, "--out", str(folder)):
-            raise ModelError(f"{what} could not be learned; run `igcf pretrain --dataset {name} --out DIR` to see why")
+        note("Learning the embedded catalogue, once")
+        command = [sys.executable, "-m", "igcf", "pretrain", "--dataset", EMBEDDED, "--out", str(folder)]
+        if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:  # noqa: S603
+            raise ModelError(f"it could not be learned; run `igcf pretrain --dataset {EMBEDDED} --out DIR` to see why")
     return folder
 
 
@@ -177,27 +167,3 @@ def _learned_by() -> str:
         for file in sorted((root / part).rglob("*.py")):
             digest.update(file.read_bytes())
     return f"{__version__}-{digest.hexdigest()[:8]}"
-
-
-def _require_dataset(name: str) -> None:
-    """Find a data set by name, or fetch it if the user says so; refuse otherwise."""
-    from igcf.data.registry import dataset_info, find_dataset
-
-    info = dataset_info(name)
-    if find_dataset(info) is not None:
-        return
-    advice = f"fetch it with `igcf data fetch {name}`, or say where it lies with IGCF_DATA_DIR"
-    if not sys.stdin.isatty():
-        raise ConfigError(f"the data set {name} is not on this machine; {advice}")
-    let_ctrl_c_end_input()
-    note(f"{info.description}\nlicence: {info.licence}")
-    if not click.confirm(f"{name} is not on this machine. Download it from its owner?", default=False, err=True):
-        raise ConfigError(f"nothing was downloaded; {advice}")
-    if _igcf("data", "fetch", name):
-        raise ConfigError(f"the data set {name} could not be fetched; {advice}")
-
-
-def _igcf(*arguments: str) -> int:
-    """Run a command of igcf; what it says of its progress is seen."""
-    command = [sys.executable, "-m", "igcf", *arguments]
-    return subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode  # noqa: S603

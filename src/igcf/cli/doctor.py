@@ -3,7 +3,6 @@
 import os
 import platform
 import sys
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from igcf.cli.options import AS_JSON, PATH
+from igcf.cli.options import AS_JSON, DATA_DIR
 from igcf.cli.output import emit_json, results
 from igcf.online import backend
 from igcf.threads import VARIABLES
@@ -30,20 +29,18 @@ PACKAGES = {
 
 
 @click.command()
-@click.option("--data-dir", type=click.Path(), default=None, help="Where named data sets lie (or IGCF_DATA_DIR).")
+@DATA_DIR
 @click.option("--store", default=None, help="Also try this store, for instance postgresql+psycopg://host/db.")
-@click.option("--model", type=PATH, help="Also show how this model folder is used.")
 @AS_JSON
-def doctor(data_dir: str | None, store: str | None, model: Path | None, as_json: bool) -> None:
+def doctor(data_dir: str | None, store: str | None, as_json: bool) -> None:
     """Show what is installed, how many threads there are, which data is found and whether a store answers.
 
     \b
     Examples:
       igcf doctor
-      igcf doctor --model model/
       igcf doctor --store sqlite:///igcf.db --json
     """
-    report = examine(data_dir, store, model)
+    report = examine(data_dir, store)
     if as_json:
         emit_json(report)
         return
@@ -53,7 +50,7 @@ def doctor(data_dir: str | None, store: str | None, model: Path | None, as_json:
     results.print(table)
 
 
-def examine(data_dir: str | None, store: str | None, model: Path | None = None) -> dict[str, Any]:
+def examine(data_dir: str | None, store: str | None) -> dict[str, Any]:
     """Return everything that `igcf doctor` shows, as plain values."""
     return {
         "igcf": __version__,
@@ -66,7 +63,6 @@ def examine(data_dir: str | None, store: str | None, model: Path | None = None) 
         "packages": {extra: {name: _version(name) for name in names} for extra, names in PACKAGES.items()},
         "data": _data(data_dir),
         "store": None if store is None else _store(store),
-        "model": None if model is None else _model(model),
     }
 
 
@@ -91,13 +87,6 @@ def _data(data_dir: str | None) -> dict[str, Any]:
     folder = Path(data_dir) if data_dir else default_data_dir()
     present = {name: not info.files or find_dataset(info, folder) is not None for name, info in DATASETS.items()}
     return {"folder": str(folder), "present": present}
-
-
-def _model(folder: Path) -> dict[str, Any]:
-    """Return what a model says of its use: objective, policy, calibration."""
-    from igcf.model import Model
-
-    return asdict(Model.load(folder).usage)
 
 
 def _store(url: str) -> str:
@@ -129,10 +118,6 @@ def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append((extra, "; ".join(filter(None, [found, missing and f"missing: {missing}{hint}"]))))
     present = [name for name, here in report["data"]["present"].items() if here]
     lines.append(("data", f"{', '.join(present)} in {report['data']['folder']}"))
-    if report["model"] is not None:
-        objective, policy, calibration = (report["model"][name] for name in ("objective", "policy", "calibration"))
-        numbers = ", ".join(f"{name} {value:.3g}" for name, value in calibration.items())
-        lines.append(("model", f"objective {objective}, policy {policy['name']}, nu {policy['nu']:g}; {numbers}"))
     if report["store"] is not None:
         lines.append(("store", report["store"]))
     return lines

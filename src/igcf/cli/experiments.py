@@ -53,29 +53,24 @@ def run_experiment(data: Any, setup: Any, names: list[str], *, notes: Sequence[s
     from igcf.lab.evaluate import evaluate as run
     from igcf.lab.evaluate.tuned_settings import parse_changes
 
-    where = {name: common[name] for name in ("engine", "jobs", "address", "out", "fresh")}
-    with executing(**where, notes=notes) as execution:
-        return run(
-            data,
-            setup,
-            names,
-            seeds=range(common["seed"], common["seed"] + common["seeds"]),
-            settings=parse_changes(common["changes"]),
-            grid=common["grid"] if common["tune"] else None,
-            execution=execution,
-        )
+    seeds, settings = range(common["seed"], common["seed"] + common["seeds"]), parse_changes(common["changes"])
+    grid = common["grid"] if common["tune"] else None
+    with executing(notes=notes, **common) as execution:
+        return run(data, setup, names, seeds=seeds, settings=settings, grid=grid, execution=execution)
 
 
 @contextmanager
 def executing(
-    engine: Literal["local", "ray"],
-    jobs: int | None,
-    address: str | None,
-    out: Path | None,
-    fresh: bool,
+    *,
+    engine: Literal["local", "ray"] = "local",
+    jobs: int | None = None,
+    address: str | None = None,
+    out: Path | None = None,
+    fresh: bool = False,
     notes: Sequence[str] = (),
+    **_: Any,
 ) -> "Iterator[Execution]":
-    """Yield where jobs run and are saved, with progress on stderr."""
+    """Yield where jobs run and are saved, with progress on stderr; takes the common options."""
     from tempfile import TemporaryDirectory
 
     from igcf.lab.evaluate import Engine, Execution
@@ -83,7 +78,7 @@ def executing(
     place = Engine(engine, jobs or os.cpu_count() or 1, address)
     with TemporaryDirectory(prefix="igcf-jobs-") as temporary, progress_display(notes) as watch:
         folder = Path(temporary) if fresh else out / "jobs" if out else cache_folder()
-        yield Execution(place, folder, watch, command_line())
+        yield Execution(place, folder, watch, shlex.join(["igcf", *sys.argv[1:]]))
 
 
 def cache_folder() -> Path:
@@ -92,11 +87,6 @@ def cache_folder() -> Path:
 
     configured = os.environ.get("IGCF_CACHE_DIR")
     return (Path(configured) if configured else user_cache_path("igcf")) / "jobs"
-
-
-def command_line() -> str:
-    """Return the command as it was called, to be written beside the numbers."""
-    return shlex.join(["igcf", *sys.argv[1:]])
 
 
 def write_report(results: "Results", data: Any, folder: Path) -> None:
@@ -136,7 +126,8 @@ def progress_display(notes: Sequence[str] = ()) -> "Iterator[Callable[[Step], No
         def watch(step: "Step") -> None:
             while waiting:
                 note(waiting.pop(0))
-            told = _told(step)
+            users = "" if step.job.users == "test" else " on validation users"
+            told = f"{step.job.method}, seed {step.job.seed}{users}"
             if step.what == "started":
                 running.append(told)
             elif told in running:
@@ -147,8 +138,3 @@ def progress_display(notes: Sequence[str] = ()) -> "Iterator[Callable[[Step], No
                 echo(f"[{step.done}/{step.total}] {seconds:5.0f} s  {told} {step.what}", err=True)
 
         yield watch
-
-
-def _told(step: "Step") -> str:
-    users = "" if step.job.users == "test" else " on validation users"
-    return f"{step.job.method}, seed {step.job.seed}{users}"

@@ -37,15 +37,8 @@ def lab() -> None:
 @JOBS
 @FRESH
 @AS_JSON
-def run(  # noqa: PLR0913  (one parameter per option)
-    agent: str | None,
-    suite: str,
-    against: str | None,
-    seed: int,
-    out: Path | None,
-    jobs: int | None,
-    fresh: bool,
-    as_json: bool,
+def run(
+    agent: str | None, suite: str, against: str | None, seed: int, out: Path | None, as_json: bool, **where: Any
 ) -> None:
     """Play a suite: an agent among all others, or without --agent those alone; write a results file for each.
 
@@ -57,7 +50,7 @@ def run(  # noqa: PLR0913  (one parameter per option)
     agents = list(dict.fromkeys([*others, *([agent] if agent else [])]))
     if not agents:
         raise ConfigError("no agent to play; name one with --agent, or several with --against")
-    with executing("local", jobs, None, None, fresh) as execution:
+    with executing(**where) as execution:
         scores = play_suite(suite, agents, seed=seed, execution=execution, report=note)
     files = {each: results_file(suite, each, scores, seed=seed) for each in ([agent] if agent else agents)}
     if out:
@@ -79,14 +72,18 @@ def verify(file: Path, jobs: int | None) -> None:
     """Play a results file again: the same figures, and the same items shown to the same users."""
     from igcf.lab.suite import REFERENCE, SUITES, differences, play_suite
 
-    document = _read(file)
-    environments: Any = document.get("environments")
-    seed: Any = document.get("seed")
-    is_one = isinstance(document.get("agent"), str) and isinstance(seed, int) and seed >= 0
-    is_one = is_one and document.get("suite") in tuple(SUITES) and isinstance(environments, dict) and bool(environments)
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{file} is not JSON: {error}") from error
+    known = document if isinstance(document, dict) else {}
+    environments: Any = known.get("environments")
+    seed: Any = known.get("seed")
+    is_one = isinstance(known.get("agent"), str) and isinstance(seed, int) and seed >= 0
+    is_one = is_one and known.get("suite") in tuple(SUITES) and isinstance(environments, dict) and bool(environments)
     if not is_one or not all(isinstance(each, dict) for each in environments.values()):
         raise ConfigError(f"{file} is not a results file of `igcf lab run`; expected agent, suite and environments")
-    with executing("local", jobs, None, None, True) as execution:
+    with executing(jobs=jobs, fresh=True) as execution:
         agents = [document["agent"]]
         if any(f"against_{REFERENCE}" in each for each in environments.values()):
             agents = list(dict.fromkeys([*agents, REFERENCE]))
@@ -94,11 +91,3 @@ def verify(file: Path, jobs: int | None) -> None:
     if wrong := differences(document, scores):
         raise ConfigError(f"{file} could not be recomputed: {'; '.join(wrong)}")
     echo(f"{file}: {document['agent']} shows the same in all {len(environments)} environments")
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"{file} is not JSON: {error}") from error
-    return document if isinstance(document, dict) else {}

@@ -13,10 +13,9 @@ from igcf.cli.output import note
 from igcf.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from igcf.data import Interactions
+    from igcf.data import Interactions, Success
     from igcf.data.columns import Columns
     from igcf.data.findings import Report
-    from igcf.data.success import Success
 
 SEPARATOR_NAMES = {"comma": ",", "tab": "\t", "\\t": "\t", "semicolon": ";", "pipe": "|"}
 """Words for separators that are awkward to write in a shell."""
@@ -115,11 +114,7 @@ def refuse_two_logs(dataset: str | None, from_store: str | None) -> None:
 
 
 def read_log(
-    dataset: str | None,
-    from_store: str | None,
-    data_dir: str | None,
-    columns: "Columns",
-    items: Path | None = None,
+    dataset: str | None, from_store: str | None, data_dir: str | None, columns: "Columns", items: Path | None = None
 ) -> "Interactions":
     """Read the log that the options name, with the titles and categories of a file."""
     refuse_two_logs(dataset, from_store)

@@ -26,27 +26,15 @@ from igcf.cli.options import (
     with_users,
 )
 from igcf.cli.output import emit_json, note
-from igcf.config import (
-    GRAPHS,
-    METHODS,
-    Config,
-    ExpertsConfig,
-    GraphConfig,
-    checked_setting,
-    choices,
-    configured,
-    field_types,
-)
+from igcf.config import GRAPHS, METHODS, ExpertsConfig, GraphConfig, checked_setting, choices, configured, field_types
 from igcf.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
     from igcf.data import Interactions
     from igcf.data.columns import Columns
     from igcf.data.log_files import LogFiles
-    from igcf.training.cluster.executors import Engine
 
-KINDS: tuple[type[Config], ...] = (GraphConfig, ExpertsConfig)
-FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
+FIELDS = {name: kind for kind in (GraphConfig, ExpertsConfig) for name in field_types(kind)}
 """Every setting, and a configuration that has it."""
 
 
@@ -58,35 +46,25 @@ FIELDS = {name: kind for kind in KINDS for name in field_types(kind)}
 @column_options
 @ITEMS
 @USERS
-@click.option(
-    "--context",
-    help="Columns of the log that describe the moment of a reaction, joined by commas; `hour` comes from its times.",
-)
+@click.option("--context", metavar="COLUMNS",
+              help="Columns that describe the moment of a reaction; `hour` comes from its times.")  # fmt: skip
 @click.option("--without", help="Columns of the table of users to leave out, joined by commas.")
 @click.option("--method", type=click.Choice(METHODS), help="The default model, or the paper's graph model.")
-@click.option(
-    "--preset", type=click.Choice(("paper",)), help="All settings as the paper prints them; others change some."
-)
+@click.option("--preset", type=click.Choice(("paper",)), help="All settings as in the paper; others change some.")
 @click.option("--dim", type=int, help="Size of the graph model's vectors.")
 @click.option("--feedback", type=click.Choice(choices("feedback")), help="Gaussian or Bernoulli likelihood.")
 @click.option("--missing", type=click.Choice(choices("missing")), help="What a pair without a reaction means.")
 @click.option("--graph", help=f"How vectors spread over the graph: {', '.join(GRAPHS)}, or my.module:function.")
 @click.option("--layers", type=int, help="Propagation layers; 0 is matrix factorisation.")
 @SATISFIED
-@click.option(
-    "--objective",
-    type=click.Choice(choices("objective", ExpertsConfig)),
-    help="Rank by seen and liked, or by liked if seen [default: hit].",
-)
+@click.option("--objective", type=click.Choice(choices("objective", ExpertsConfig)),
+              help="Rank by seen and liked, or by liked if seen [default: hit].")  # fmt: skip
 @click.option("--epochs", type=int, help="At most this many passes.")
 @click.option("--learning-rate", type=float, help="Step size of the graph model's optimiser.")
 @click.option("--tune/--no-tune", default=None, help="Choose settings on held-out users.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other setting; repeatable.")
-@click.option(
-    "--checkpoint",
-    type=PATH,
-    help="Folder to keep the state of training in [default with workers: OUT.state, deleted at the end].",
-)
+@click.option("--checkpoint", type=PATH,
+              help="State of the training [default with workers: OUT.state, deleted at the end].")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Resume from --checkpoint, or from OUT.state.")
 @click.option("--shards", type=int, help="Share the log among this many workers.")
 @click.option("--engine", type=click.Choice(("local", "ray")), help="What runs the workers.")
@@ -108,9 +86,6 @@ def pretrain(
     resume: bool,
     as_json: bool,
     preset: str | None,
-    shards: int | None,
-    engine: "Engine | None",
-    address: str | None,
     **settings: Any,
 ) -> None:
     """Learn a model from a log and write it to --out.
@@ -139,6 +114,7 @@ def pretrain(
     if out.exists():
         raise ModelError(f"{out} already exists; a model is never overwritten, choose another folder")
     refuse_two_logs(dataset, from_store)
+    workers = {name: settings.pop(name) for name in ("shards", "engine", "address")}
     chosen = {
         name: value if name == "method" else _checked(f"--{name.replace('_', '-')}", name, value)
         for name, value in settings.items()
@@ -147,14 +123,14 @@ def pretrain(
     base = GraphConfig.paper(chosen.get("feedback", "continuous")) if preset else None
     config = configured(base, chosen)  # a bad setting is refused before anything is read
     started = time.perf_counter()
-    are_workers_asked_for = isinstance(config, ExpertsConfig) and (shards, engine, address) != (None, None, None)
-    own_state = out.with_name(f"{out.name}.state") if checkpoint is None and are_workers_asked_for else None
+    has_workers = isinstance(config, ExpertsConfig) and any(value is not None for value in workers.values())
+    own_state = out.with_name(f"{out.name}.state") if checkpoint is None and has_workers else None
     state = own_state or checkpoint
     resume = resume and _resumed(state, is_named=own_state is None)
     data: Interactions | LogFiles | None = None
-    if are_workers_asked_for and context:
+    if has_workers and context:
         raise ConfigError("--context needs the whole log in one process; leave out --shards, --engine and --address")
-    if are_workers_asked_for:
+    if has_workers:
         assert state is not None  # noqa: S101
         data = store_files(from_store, state, items) if from_store is not None else log_files(dataset, columns, items)
         data = data and replace(data, users=users or data.users, without=tuple(names_in(without)))
@@ -165,7 +141,7 @@ def pretrain(
         if context:
             data = data.with_context(names_in(context), dataset if dataset and Path(dataset).exists() else None)
         report(data, success_in(data, chosen.get("satisfied")), dataset or data.name)
-        if isinstance(config, ExpertsConfig) and not are_workers_asked_for:
+        if isinstance(config, ExpertsConfig) and not has_workers:
             from igcf.training.cost import expected_cost
 
             note(str(expected_cost(data, config)))
@@ -173,7 +149,6 @@ def pretrain(
     from igcf.training import pretrain as learn
     from igcf.training.attribute_prior import worth_lines
 
-    workers: dict[str, Any] = {"shards": shards, "engine": engine, "address": address}
     model = learn(data, checkpoint=state, resume=resume, config=config, **workers)
     model.save(out)
     if own_state is not None:

@@ -44,16 +44,8 @@ def _policy_parameters(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--seed", default=0, show_default=True, help="Makes draws and ties repeatable.")
 @AS_JSON
-def recommend(  # noqa: PLR0913  (one parameter per option)
-    folder: Path,
-    history: Path | None,
-    save: Path | None,
-    k: int,
-    policy: str | None,
-    forgetting: float,
-    seed: int,
-    as_json: bool,
-    **parameters: float | None,
+def recommend(
+    folder: Path, history: Path | None, save: Path | None, k: int, policy: str | None, as_json: bool, **others: Any
 ) -> None:
     """Recommend to one user with the model in FOLDER.
 
@@ -67,18 +59,18 @@ def recommend(  # noqa: PLR0913  (one parameter per option)
       igcf recommend model/ --history alice.csv --policy thompson --seed 3 --json
     """
     model = Model.load(folder)
-    rule = own_policy(model.policy.changed(policy, None), **parameters)
-    recommender = Recommender(model, rule, forgetting=forgetting, seed=seed)
+    settings = {name: others.pop(name) for name in ("forgetting", "seed")}
+    recommender = Recommender(model, own_policy(model.policy.changed(policy, None), **others), **settings)
     session = recommender.session(read_history(history, model) if history else ())
-    if as_json or history:
-        picks = session.recommend(k)
-        if as_json:
-            items = [_known(pick) | {"title": model.title(pick.item_id)} for pick in picks]
-            emit_json({"reactions": len(session.history), "items": items})
-        else:
-            results.print(favourites(model, picks))
+    if not (as_json or history):
+        Talk(session).hold(save)
         return
-    talk(session, save)
+    picks = session.recommend(k)
+    if as_json:
+        items = [_known(pick) | {"title": model.title(pick.item_id)} for pick in picks]
+        emit_json({"reactions": len(session.history), "items": items})
+    else:
+        results.print(favourites(model, picks))
 
 
 def read_history(path: Path, model: Model) -> list[tuple[str, float | None]]:
@@ -89,54 +81,21 @@ def read_history(path: Path, model: Model) -> list[tuple[str, float | None]]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)
-            found = set(rows.fieldnames or ())
+            found = rows.fieldnames or ()
             if model.reward.is_implicit and "item" in found and "value" not in found:
                 return [(row["item"], model.reaction_value()) for row in rows]
-            missing = {"item", "value"} - found
-            if missing:
-                raise DataError(
-                    f"{path} has no column {sorted(missing)[0]!r}; found {', '.join(rows.fieldnames or ['nothing'])}"
-                )
+            if missing := sorted({"item", "value"} - set(found)):
+                raise DataError(f"{path} has no column {missing[0]!r}; found {', '.join(found or ['nothing'])}")
             return [(row["item"], _value(path, number, row["value"])) for number, row in enumerate(rows, start=2)]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}: {error}") from error
 
 
 def _value(path: Path, number: int, text: str | None) -> float | None:
-    if not text:
-        return None
     try:
-        return float(text)
+        return float(text) if text else None
     except ValueError:
         raise DataError(f"{path}:{number}: value {text!r} is not a number; leave it empty for no reaction") from None
-
-
-def talk(session: Session, save: Path | None = None) -> None:
-    """Ask for reactions until the user stops, presses Ctrl-C, or nothing is left; write them to `save`."""
-    console.print(f"Reactions: {scale_of(session.model)}, {HELP}.")
-    let_ctrl_c_end_input()
-    try:
-        _rounds(session)
-    except KeyboardInterrupt:
-        console.print()
-    values = [value for _, value in session.history]
-    hits = sum(value is not None and bool(session.model.reward.is_satisfied(value)) for value in values)
-    console.print(f"{len(values)} reactions, {hits} satisfied.")
-    if save is not None:
-        save_history(save, session)
-        console.print(f"Saved to {save}; continue with --history {save}", highlight=False)
-    if values:
-        _show_favourites(session)
-
-
-def scale_of(model: Model) -> str:
-    """Tell in words which numbers are reactions."""
-    reward = model.reward
-    if reward.is_implicit:
-        return f"{reward.low:g} for a like"
-    if reward.low == 0 and reward.high == 1:
-        return "1 for a like, 0 for none"
-    return f"{reward.low:g} to {reward.high:g}, from {reward.threshold:g} on a success"
 
 
 def save_history(path: Path, session: Session) -> None:
@@ -161,87 +120,111 @@ def favourites(model: Model, picks: list[Recommendation]) -> Table:
     """Build a table of the items for people."""
     table = Table("rank", "item", "title", "chance", "between")
     for pick in picks:
-        title = escape(model.title(pick.item_id))
         between = f"{_percent(pick.low)} and {_percent(pick.high)}"
+        title = escape(model.title(pick.item_id))
         table.add_row(str(pick.rank), escape(pick.item_id), title, _percent(pick.chance), between)
     return table
 
 
-def _rounds(session: Session) -> None:
-    pick: Recommendation | None = None
-    while True:
-        if pick is None:
-            try:
-                pick = session.recommend()[0]
-            except NoItemsLeftError:
-                console.print("Nothing is left to show.")
-                return
-        answer = _ask(session, pick, len(session.history) + 1)
-        if answer == "q":
-            return
-        pick = _answered(session, pick, answer)
+def scale_of(model: Model) -> str:
+    """Tell in words which numbers are reactions."""
+    reward = model.reward
+    if reward.is_implicit:
+        return f"{reward.low:g} for a like"
+    if reward.low == 0 and reward.high == 1:
+        return "1 for a like, 0 for none"
+    return f"{reward.low:g} to {reward.high:g}, from {reward.threshold:g} on a success"
 
 
-def _answered(session: Session, pick: Recommendation, answer: str) -> Recommendation | None:
-    """Do what an answer says; returns the item to ask about again, or None for the next one."""
-    if answer == "s":
-        session.skip(pick.item_id)
-        return None
-    if answer == "u":
-        if not session.history:
-            console.print("[yellow]Nothing to take back.[/]")
-            return pick
-        item_id = session.undo()
-        console.print(f"Taken back: {escape(session.model.title(item_id))}.")
-        return session.recommend(candidates=[item_id])[0]
-    try:
-        value = None if answer == "" else float(answer)
-    except ValueError:
-        console.print(f"{escape(repr(answer))} is not a reaction; {scale_of(session.model)}, {HELP}.")
-        return pick
-    try:
-        session.observe(pick.item_id, value)
-    except FeedbackError as error:
-        console.print(f"[yellow]{escape(str(error))}[/]")
-        return pick
-    return None
+class Talk:
+    """Questions to one user on the terminal, and what the session learns from the answers."""
 
+    def __init__(self, session: Session) -> None:
+        self.session, self.model = session, session.model
 
-def _ask(session: Session, pick: Recommendation, round_number: int) -> str:
-    """Show one item until there is an answer other than a question."""
-    model = session.model
-    genres = f" [dim]{escape(', '.join(model.categories[model.item_row(pick.item_id)]))}[/]" if model.categories else ""
-    while True:
-        console.print(
-            f"[bold]{round_number:3d}[/] {escape(model.title(pick.item_id))}{genres}  "
-            f"[dim]{_percent(pick.chance)} likely to please[/]"
-        )
+    def hold(self, save: Path | None) -> None:
+        """Ask for reactions until the user stops, presses Ctrl-C, or nothing is left; write them to `save`."""
+        console.print(f"Reactions: {scale_of(self.model)}, {HELP}.")
+        let_ctrl_c_end_input()
         try:
-            answer = click.prompt("   ", default="", show_default=False, prompt_suffix="> ", err=True).strip()
-        except click.Abort:  # end of input, or Ctrl-C
-            return "q"
-        if answer == "t":
-            _show_favourites(session)
-        elif answer == "?":
-            _explain(session, pick.item_id)
-        else:
-            return answer
+            self._rounds()
+        except KeyboardInterrupt:
+            console.print()
+        values = [value for _, value in self.session.history]
+        hits = sum(value is not None and bool(self.model.reward.is_satisfied(value)) for value in values)
+        console.print(f"{len(values)} reactions, {hits} satisfied.")
+        if save is not None:
+            save_history(save, self.session)
+            console.print(f"Saved to {save}; continue with --history {save}", highlight=False)
+        if values:
+            self._show_favourites()
 
+    def _rounds(self) -> None:
+        pick: Recommendation | None = None
+        try:
+            while True:
+                pick = pick or self.session.recommend()[0]
+                answer = self._ask(pick)
+                if answer == "q":
+                    return
+                pick = self._answered(pick, answer)
+        except NoItemsLeftError:
+            console.print("Nothing is left to show.")
 
-def _explain(session: Session, item_id: str) -> None:
-    explanation = session.explain(item_id)
-    strongest = sorted(explanation.contributions, key=lambda each: -abs(each.amount))[:5]
-    console.print(f"     the population expects {explanation.prior:+.3f}")
-    for each in strongest:
-        title = escape(session.model.title(each.item_id))
-        console.print(f"     {each.amount:+.3f} from {title} (value {each.value})")
+    def _answered(self, pick: Recommendation, answer: str) -> Recommendation | None:
+        """Do what an answer says; returns the item to ask about again, or None for the next one."""
+        if answer == "s":
+            self.session.skip(pick.item_id)
+            return None
+        if answer == "u":
+            if not self.session.history:
+                console.print("[yellow]Nothing to take back.[/]")
+                return pick
+            item_id = self.session.undo()
+            console.print(f"Taken back: {self._title(item_id)}.")
+            return self.session.recommend(candidates=[item_id])[0]
+        try:
+            self.session.observe(pick.item_id, float(answer) if answer else None)
+        except FeedbackError as error:
+            console.print(f"[yellow]{escape(str(error))}[/]")
+            return pick
+        except ValueError:
+            console.print(f"{escape(repr(answer))} is not a reaction; {scale_of(self.model)}, {HELP}.")
+            return pick
+        return None
 
+    def _ask(self, pick: Recommendation) -> str:
+        """Show one item until there is an answer other than a question."""
+        model, title = self.model, self._title(pick.item_id)
+        if model.categories:
+            title += f" [dim]{escape(', '.join(model.categories[model.item_row(pick.item_id)]))}[/]"
+        number = len(self.session.history) + 1
+        while True:
+            console.print(f"[bold]{number:3d}[/] {title}  [dim]{_percent(pick.chance)} likely to please[/]")
+            try:
+                answer = click.prompt("   ", default="", show_default=False, prompt_suffix="> ", err=True).strip()
+            except click.Abort:  # end of input, or Ctrl-C
+                return "q"
+            if answer == "t":
+                self._show_favourites()
+            elif answer == "?":
+                self._explain(pick.item_id)
+            else:
+                return answer
 
-def _show_favourites(session: Session) -> None:
-    left = int(session.available().sum()) if len(session.history) < session.model.n_items else 0
-    if left:
-        picks = session.recommend(min(FAVOURITES, left), policy=Greedy())
-        console.print(favourites(session.model, picks))
+    def _explain(self, item_id: str) -> None:
+        explanation = self.session.explain(item_id)
+        console.print(f"     the population expects {explanation.prior:+.3f}")
+        for each in sorted(explanation.contributions, key=lambda each: -abs(each.amount))[:5]:
+            console.print(f"     {each.amount:+.3f} from {self._title(each.item_id)} (value {each.value})")
+
+    def _show_favourites(self) -> None:
+        if left := int(self.session.available().sum()):
+            picks = self.session.recommend(min(FAVOURITES, left), policy=Greedy())
+            console.print(favourites(self.model, picks))
+
+    def _title(self, item_id: str) -> str:
+        return escape(self.model.title(item_id))
 
 
 def _percent(chance: float) -> str:

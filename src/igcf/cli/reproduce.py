@@ -44,9 +44,8 @@ def reproduce(table: str | None, dataset: str | None, methods: str | None, users
         data = load_dataset(data_name, common["data_dir"])
         setup = setup_for(data, name, n_users=users)
         out = common["out"] / f"{name}-{data_name}" if common["out"] else None
-        results = run_experiment(
-            data, setup, rows, **{**common, "out": out, "changes": changes_to(rows, common, table)}
-        )
+        changes = tuple(text for text in common["changes"] if table or text.partition(":")[0] in rows)
+        results = run_experiment(data, setup, rows, **{**common, "out": out, "changes": changes})
         if out:
             write_report(results, data, out)
         if common["as_json"]:
@@ -55,12 +54,6 @@ def reproduce(table: str | None, dataset: str | None, methods: str | None, users
             print_all(side_by_side_tables(results), common["style"])
     if common["as_json"]:
         emit_json({"tables": documents} if len(documents) != 1 else documents[0])
-
-
-def changes_to(rows: list[str], common: dict[str, Any], table: str | None) -> tuple[str, ...]:
-    """Return the settings on the command line; among all tables, each takes those of its rows."""
-    changes: tuple[str, ...] = common["changes"]
-    return tuple(text for text in changes if table or text.partition(":")[0] in rows)
 
 
 def wanted(table: str | None, dataset: str | None, data_dir: str | None) -> list[tuple[str, str]]:

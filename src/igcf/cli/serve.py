@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from igcf.cli.demo import EMBEDDED, demo_model
+from igcf.cli.demo import demo_model
 from igcf.cli.options import AS_JSON
 from igcf.cli.output import echo, emit_json, note
 from igcf.cli.service_options import CONFIG, FLAGS, GroupedCommand, given, setting_options
@@ -18,13 +18,7 @@ from igcf.threads import prefer_one_thread
 
 @click.command(cls=GroupedCommand)
 @click.argument("model", metavar="[DIR]", required=False)
-@click.option(
-    "--demo",
-    metavar="[NAME]",
-    is_flag=False,
-    flag_value=EMBEDDED,
-    help="Serve the embedded catalogue, or a data set known by name such as ml-1m; learned at the first call.",
-)
+@click.option("--demo", is_flag=True, help="Serve the embedded catalogue; learned at the first call.")
 @CONFIG
 @click.option("--print-config", is_flag=True, help="Print the settings and where each comes from, and exit.")
 @setting_options
@@ -33,7 +27,7 @@ from igcf.threads import prefer_one_thread
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser.")
 @AS_JSON
 def serve(
-    demo: str | None,
+    demo: bool,
     config: Path | None,
     print_config: bool,
     model_override: bool,
@@ -54,7 +48,6 @@ def serve(
       igcf serve --config igcf.toml --print-config
       igcf serve model/ --import ratings.csv
       igcf serve --demo --open
-      igcf serve --demo ml-1m
     """
     prefer_one_thread()  # before NumPy: requests are what runs side by side here
 
@@ -93,9 +86,7 @@ def serve(
     raise SystemExit(served.run())
 
 
-def _folder(model: str | None, *, demo: str | None) -> Path:
-    if demo is not None and model is None:
-        return demo_model(demo)
-    if demo is None and model is not None:
-        return Path(model)
-    raise ConfigError("name the model folder to serve, or --demo for the embedded catalogue, and not both")
+def _folder(model: str | None, *, demo: bool) -> Path:
+    if demo == (model is not None):
+        raise ConfigError("name the model folder to serve, or --demo for the embedded catalogue, and not both")
+    return Path(model) if model is not None else demo_model()
