@@ -4,19 +4,18 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
+
+import polars as pl
 
 from igcf.errors import ConfigError
-from igcf.online import Recommendation
 from igcf.online.policies import own_policy
 from igcf.progress import Report, silent
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import RecommendationRequest
-from igcf.service.serving.recommending import answer_rules, check_limits, excluded, most_left
+from igcf.service.serving.recommending import answer_rules, check_limits, excluded, pick_items
 
-if TYPE_CHECKING:
-    import polars as pl
-
+SCHEMA = {"user": pl.String, "rank": pl.Int32, "item": pl.String, "score": pl.Float64, "chance": pl.Float64}
 PAGE = 500
 """Number of users written together; an interrupted run loses at most these."""
 
@@ -45,17 +44,18 @@ def recommend_all(context: ServiceContext, out: Path, k: int, *, report: Report 
     context.experiments.follow()
     context.items_from_log.look(context.current_model.served)
     context.experiments.learn()
-    pages = _open_pages(
-        out, {"model": context.current_model.served.model_id, "store": context.store.database.name, "k": k}
-    )
+    model = context.current_model.served.model_id
+    pages = _open_pages(out, {"model": model, "store": context.store.database.name, "k": k})
     after, resumed = _written(pages)
     done = resumed
     while users := [each.user for each in context.store.list_users(after, page)]:
-        frame = _frame(context, users, k)
         part = pages / f"{done:012d}-{len(users)}"
-        frame.write_parquet(part)
+        best = [row for user in users for row in _best(context, user, k)]
+        pl.DataFrame(best, schema=SCHEMA, orient="row").write_parquet(part)
         after, done = users[-1], done + len(users)
-        _mark(part, after)
+        partial = part.with_suffix(".partial")
+        partial.write_text(json.dumps(after), encoding="utf-8")
+        partial.rename(part.with_suffix(".last"))  # marks the page as finished; one without it is written again
         report("users", done, None)
     rows = _join(pages, out)
     shutil.rmtree(pages)
@@ -66,25 +66,17 @@ def _open_pages(out: Path, settings: dict[str, object]) -> Path:
     """Return the folder of finished pages; refuse one that another model, store or `k` filled."""
     folder = out.with_name(f".{out.name}.pages")
     file = folder / "settings.json"
-    if file.exists():
-        if json.loads(file.read_text(encoding="utf-8")) != settings:
-            raise ConfigError(
-                f"{folder} holds an interrupted run with another model, store or k; delete it or choose another --out"
-            )
-        return folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(settings), encoding="utf-8")
+        if not file.exists():
+            file.write_text(json.dumps(settings), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write beside {out}: {error.strerror}; choose another --out") from error
+    if json.loads(file.read_text(encoding="utf-8")) != settings:
+        raise ConfigError(
+            f"{folder} holds an interrupted run with another model, store or k; delete it or choose another --out"
+        )
     return folder
-
-
-def _mark(part: Path, last: str) -> None:
-    """Mark a page as finished, naming its last user; one without the mark is written again."""
-    partial = part.with_suffix(".partial")
-    partial.write_text(json.dumps(last), encoding="utf-8")
-    partial.rename(part.with_suffix(".last"))
 
 
 def _written(pages: Path) -> tuple[str, int]:
@@ -98,22 +90,13 @@ def _written(pages: Path) -> tuple[str, int]:
 
 def _join(pages: Path, out: Path) -> int:
     """Join the finished pages into one file, which appears whole."""
-    import polars as pl
-
     parts = [str(mark.with_suffix("")) for mark in sorted(pages.glob("*.last"))]
-    frames = pl.scan_parquet(parts) if parts else pl.LazyFrame(schema=_schema())
+    frames = pl.scan_parquet(parts) if parts else pl.LazyFrame(schema=SCHEMA)
     joined = pages / "joined"
     frames.sink_parquet(joined)
     rows = int(pl.scan_parquet(joined).select(pl.len()).collect().item())
     joined.rename(out)
     return rows
-
-
-def _frame(context: ServiceContext, users: list[str], k: int) -> "pl.DataFrame":
-    import polars as pl
-
-    rows = [row for user in users for row in _best(context, user, k)]
-    return pl.DataFrame(rows, schema=_schema(), orient="row")
 
 
 def _best(context: ServiceContext, user_id: str, k: int) -> Iterator[tuple[str, int, str, float, float]]:
@@ -122,18 +105,7 @@ def _best(context: ServiceContext, user_id: str, k: int) -> Iterator[tuple[str, 
     place = context.place(user_id)
     rules = answer_rules(place.rules, ask)
     with context.users.open(place.served, user_id) as user:
-        exclude = excluded(user, ask, rules)
-
-        def recommend(most: int) -> list[Recommendation]:
-            return user.session.recommend(most, exclude=exclude, rules=rules, policy=own_policy(place.policy))
-
-        left = most_left(recommend, k)
-        picks = recommend(left) if left else []
+        asked: dict[str, Any] = {"exclude": excluded(user, ask, rules), "rules": rules}
+        picks = pick_items(user.session, k, fewer=True, policy=own_policy(place.policy), **asked)
     for pick in picks:
         yield user_id, pick.rank, pick.item_id, pick.score, pick.chance
-
-
-def _schema() -> "dict[str, type[pl.DataType]]":
-    import polars as pl
-
-    return {"user": pl.String, "rank": pl.Int32, "item": pl.String, "score": pl.Float64, "chance": pl.Float64}

@@ -7,7 +7,7 @@ from igcf.online import Rules
 from igcf.service.metrics import Metrics
 from igcf.service.serving.experiments import Experiments, Place
 from igcf.service.serving.group_commit import GroupCommit
-from igcf.service.serving.items_from_log import ItemsFromLog
+from igcf.service.serving.learning import ItemsFromLog
 from igcf.service.serving.live_items import LiveItems
 from igcf.service.serving.served_model import CurrentModel, ServedModel
 from igcf.service.serving.users import UsersInMemory

@@ -16,8 +16,8 @@ from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError
 from igcf.service.http.application import create_app
 from igcf.service.models.requests import RecommendationRequest
-from igcf.service.serving.reading import user_state
 from igcf.service.serving.recommending import recommend
+from igcf.service.serving.users import user_state
 from tests.service.conftest import OpenService, small_model
 from tests.toys import ensemble_model
 

@@ -16,8 +16,8 @@ from igcf.service.models.requests import Feedback, RecommendationRequest
 from igcf.service.models.responses import ExplanationResponse, RecommendationResponse
 from igcf.service.serving.model_swap import follow, load_and_announce
 from igcf.service.serving.reacting import checked_event, forget, react, retract, store_reactions
-from igcf.service.serving.reading import explanation, user_state
 from igcf.service.serving.recommending import recommend
+from igcf.service.serving.users import explanation, user_state
 from igcf.service.settings import ServiceSettings
 from tests.service.conftest import OpenService
 from tests.service.postgres import Cluster

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from igcf.service.context import ServiceContext
 from igcf.service.http.serialising import User, as_json, problems
 from igcf.service.models import page_responses, requests
-from igcf.service.serving import page, reading
+from igcf.service.serving import page
 
 
 def page_api_routes(context: ServiceContext) -> APIRouter:
@@ -46,7 +46,7 @@ def page_api_routes(context: ServiceContext) -> APIRouter:
         popular: Annotated[int, Query(ge=0, le=1000, description="How many of the population's favourites.")] = 0,
     ) -> page_responses.Beliefs:
         """The items expected to please most, with mean and std, and what was learned in words."""
-        return reading.beliefs(users, context.place(user).served, user, top=top, with_seen=seen, popular=popular)
+        return page.beliefs(users, context.place(user).served, user, top=top, with_seen=seen, popular=popular)
 
     @router.get("/regions", responses=problems())
     @as_json

@@ -10,11 +10,12 @@ from igcf.service.experiment_report import report_experiment
 from igcf.service.http.serialising import DirectRoute, EventId, ItemPath, User, as_json, json_response, problems
 from igcf.service.lanes import in_lane
 from igcf.service.models import experiments, item_responses, requests, responses
-from igcf.service.serving import catalogue, reacting, reading
+from igcf.service.serving import catalogue, reacting
 from igcf.service.serving.catalogue import model_info
 from igcf.service.serving.experiment_changes import change_experiment, experiment_states
 from igcf.service.serving.model_swap import load_and_announce, roll_back
 from igcf.service.serving.recommending import recommend_quickly, recommend_to_many
+from igcf.service.serving.users import LISTED, explanation, user_state
 
 Label = Annotated[str | None, Query(max_length=200)]
 CHANGES = {name: schema for name, schema in requests.ITEM["properties"].items() if name != "id"}
@@ -62,10 +63,10 @@ def user_routes(context: ServiceContext) -> APIRouter:
     def get_user(
         user: User,
         cov: Annotated[bool, Query(description="Add the full covariance.")] = False,
-        limit: Annotated[int, Query(ge=0, le=10_000, description="How many of the latest reactions.")] = reading.LISTED,
+        limit: Annotated[int, Query(ge=0, le=10_000, description="How many of the latest reactions.")] = LISTED,
     ) -> responses.UserState:
         """Return the history and the belief of a user."""
-        return reading.user_state(store, context.place(user).served, user, with_cov=cov, limit=limit)
+        return user_state(store, context.place(user).served, user, with_cov=cov, limit=limit)
 
     @router.put("/users/{user}/attributes", responses=problems())
     @as_json
@@ -84,12 +85,10 @@ def user_routes(context: ServiceContext) -> APIRouter:
     def get_explanation(
         user: User,
         item: ItemPath,
-        limit: Annotated[
-            int, Query(ge=0, le=10_000, description="How many reactions, largest first.")
-        ] = reading.LISTED,
+        limit: Annotated[int, Query(ge=0, le=10_000, description="How many reactions, largest first.")] = LISTED,
     ) -> responses.ExplanationResponse:
         """Explain the expected reward of an item: the population's part, plus that of each past reaction."""
-        return reading.explanation(users, context.place(user).served, user, item, limit=limit)
+        return explanation(users, context.place(user).served, user, item, limit=limit)
 
     return router
 
@@ -114,10 +113,11 @@ def many_routes(context: ServiceContext) -> APIRouter:
     @as_json
     def get_users(
         after: Annotated[requests.PathId | None, Query(description="`next` of the page before.")] = None,
-        limit: Annotated[int, Query(ge=1, le=10_000)] = reading.LISTED,
+        limit: Annotated[int, Query(ge=1, le=10_000)] = LISTED,
     ) -> responses.UserPage:
         """List all users in pages, ordered by id."""
-        return reading.user_page(store, after, limit)
+        found = store.list_users(after or "", limit)
+        return responses.UserPage(users=found, next=found[-1].user if len(found) == limit else None)
 
     return router
 
@@ -197,10 +197,12 @@ def item_routes(context: ServiceContext) -> APIRouter:
     def get_item_feedback(
         item: ItemPath,
         after: Annotated[requests.PathId | None, Query(description="`next` of the page before.")] = None,
-        limit: Annotated[int, Query(ge=1, le=10_000)] = reading.LISTED,
+        limit: Annotated[int, Query(ge=1, le=10_000)] = LISTED,
     ) -> responses.ItemFeedbackPage:
         """List all users' current reactions to one item in pages, ordered by user."""
-        return reading.item_feedback(context.store, item, after, limit)
+        found = context.store.item_feedback(item, after or "", limit)
+        following = found[-1].user if len(found) == limit else None
+        return responses.ItemFeedbackPage(item=item, reactions=found, next=following)
 
     @router.get("/items/{item}", responses=problems(404))
     @as_json

@@ -69,17 +69,11 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
 
 
 def _attributes(prior: AttributePrior | None) -> list[AttributeInfo]:
-    if prior is None:
-        return []
-    return [
-        AttributeInfo(
-            name=each.name,
-            kind=each.kind,
-            values=list(each.levels) if each.kind == "category" else [],
-            gain=prior.worth[each.name].gain,
-        )
-        for each in prior.encoder.attributes
-    ]
+    found = []
+    for each in () if prior is None else prior.encoder.attributes:
+        values = list(each.levels) if each.kind == "category" else []
+        found.append(AttributeInfo(name=each.name, kind=each.kind, values=values, gain=prior.worth[each.name].gain))
+    return found
 
 
 def _described(kind: type[Policy]) -> PolicyInfo:
@@ -111,21 +105,20 @@ def catalogue_page(context: ServiceContext, ask: PageAsk) -> CataloguePage:
     if ask.status == "waiting":
         waiting = context.items.waiting()
         start = _start([item.id for item in waiting], ask.after)
-        items = [_waiting(context, item) for item in waiting[start : start + ask.limit]]
-        return _page(served, items, len(waiting), has_more=start + ask.limit < len(waiting))
+        end = start + ask.limit
+        return _page(served, [_waiting(context, item) for item in waiting[start:end]], len(waiting), end)
     trend = trends(context, served) if ask.sort == "trending" else {}
     rows = served.popular_rows.tolist()
     if ask.sort == "trending":
         rows = sorted((row for row in rows if row in trend), key=lambda row: -trend[row])
-    for what, name, column in (
-        ("category", ask.category, served.catalogue.categories),
-        ("tag", ask.tag, served.catalogue.attributes.tags),
-    ):
+    columns = {"category": served.catalogue.categories, "tag": served.catalogue.attributes.tags}
+    for what, name in (("category", ask.category), ("tag", ask.tag)):
         if name is not None:
-            known = {each for names in column or () for each in names}
+            column = columns[what] or ()
+            known = {each for names in column for each in names}
             if name not in known:
                 raise RuleError(f"no item has the {what} {name[:80]!r}{nearest(name, sorted(known))}")
-            rows = [row for row in rows if column is not None and name in column[row]]
+            rows = [row for row in rows if name in column[row]]
     if ask.query:
         words_asked, texts = ask.query.casefold().split(), served.search_texts()
         rows = [row for row in rows if all(word in texts[row] for word in words_asked)]
@@ -133,13 +126,13 @@ def catalogue_page(context: ServiceContext, ask: PageAsk) -> CataloguePage:
         wanted = ask.status or "active"
         rows = [row for row in rows if item_status(context, served, served.catalogue.item(row)) == wanted]
     after = None if ask.after is None else served.model.item_row(ask.after)
-    start = 0
     if after is not None and ask.sort == "popular":  # also where the item itself is no longer in the list
         start = sum(served.popularity[row] <= served.popularity[after] for row in rows)
-    elif after is not None:
+    else:
         start = _start(rows, after)
-    page = [_item(context, served, row, trend=trend.get(row)) for row in rows[start : start + ask.limit]]
-    return _page(served, page, len(rows), has_more=start + ask.limit < len(rows))
+    end = start + ask.limit
+    page = [_item(context, served, row, trend=trend.get(row)) for row in rows[start:end]]
+    return _page(served, page, len(rows), end)
 
 
 def trends(context: ServiceContext, served: ServedModel) -> dict[int, float]:
@@ -168,10 +161,9 @@ def _start(keys: Sequence[object], after: object) -> int:
     return keys.index(after) + 1
 
 
-def _page(served: ServedModel, items: list[CatalogueItem], total: int, *, has_more: bool) -> CataloguePage:
-    return CataloguePage(
-        model=served.model_id, total=total, next=items[-1].item if items and has_more else None, items=items
-    )
+def _page(served: ServedModel, items: list[CatalogueItem], total: int, end: int) -> CataloguePage:
+    following = items[-1].item if items and end < total else None
+    return CataloguePage(model=served.model_id, total=total, next=following, items=items)
 
 
 def catalogue_item(context: ServiceContext, item_id: str) -> CatalogueItem:
@@ -187,12 +179,10 @@ def similar_items(context: ServiceContext, item_id: str, limit: int) -> SimilarI
     """Answer `GET /v1/items/{item}/similar`: available items by their correlation over the population."""
     served = context.current_model.served
     row = served.model.item_row(item_id)
-    likeness = similarities(served, row)
-    available = served.available()
-    is_open = np.ones(len(likeness), dtype=np.bool_) if available is None else available.copy()
-    is_open[row] = False
-    order = np.argsort(np.where(is_open, -likeness, np.inf), kind="stable")[: min(limit, int(is_open.sum()))]
-    items = [_item(context, served, each, similarity=float(likeness[each])) for each in order.tolist()]
+    likeness, available = similarities(served, row), served.available()
+    order = np.argsort(-likeness, kind="stable")
+    is_open = (order != row) & (True if available is None else available[order])
+    items = [_item(context, served, each, similarity=float(likeness[each])) for each in order[is_open][:limit].tolist()]
     return SimilarItems(model=served.model_id, item=item_id, items=items)
 
 
@@ -209,9 +199,8 @@ def add_items(context: ServiceContext, batch: ItemBatch) -> ItemsStored:
     """Answer `POST /v1/items`: all of a batch or nothing."""
     if len(batch.items) > context.settings.max_items:
         raise ConfigError(f"the batch has {len(batch.items)} items; this server allows {context.settings.max_items}")
-    items = context.items
-    receipt = items.store.put(parse_items(batch.items), batch.event_id, is_known=items.is_trained)
-    items.look()
+    receipt = context.items.store.put(parse_items(batch.items), batch.event_id, is_known=context.items.is_trained)
+    context.items.look()
     return receipt
 
 
@@ -220,17 +209,15 @@ def change_item(context: ServiceContext, item_id: str, fields: Mapping[str, Any]
     if not fields:
         raise ConfigError("the change names no field; expected for instance {'hidden': true}")
     parsed = parse_fields(fields, f"item {item_id[:80]!r}")
-    items = context.items
-    revision = items.store.patch(item_id, parsed, is_known=items.is_known)
-    items.look()
+    revision = context.items.store.patch(item_id, parsed, is_known=context.items.is_known)
+    context.items.look()
     return ItemChanged(revision=revision, item=catalogue_item(context, item_id))
 
 
 def retire_item(context: ServiceContext, item_id: str) -> ItemRetired:
     """Answer `DELETE /v1/items/{item}`."""
-    items = context.items
-    revision, n_retired = items.store.retire([item_id], is_known=items.is_known)
-    items.look()
+    revision, n_retired = context.items.store.retire([item_id], is_known=context.items.is_known)
+    context.items.look()
     return ItemRetired(item=item_id, revision=revision, duplicate=n_retired == 0)
 
 
@@ -246,18 +233,12 @@ def item_status(context: ServiceContext, served: ServedModel, item: Item) -> Ite
     return "expired" if item.available_until is not None and item.available_until <= now else "active"
 
 
-def _item(
-    context: ServiceContext,
-    served: ServedModel,
-    row: int,
-    *,
-    trend: float | None = None,
-    similarity: float | None = None,
-) -> CatalogueItem:
-    item = served.catalogue.item(row)
+def _item(context: ServiceContext, served: ServedModel, row: int, **optional: float | None) -> CatalogueItem:
+    item, state = served.catalogue.item(row), new_item_state(served, row)
     (x, y), status = served.map_points[row].tolist(), item_status(context, served, item)
-    optional: dict[str, Any] = {"trend": trend, "new": new_item_state(served, row), "similarity": similarity}
-    known = {name: value for name, value in optional.items() if value is not None}
+    known: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
+    if state is not None:
+        known["new"] = state
     rank = int(served.popularity[row])
     return CatalogueItem(item=item.id, status=status, popularity_rank=rank, x=x, y=y, **vars(item), **known)
 

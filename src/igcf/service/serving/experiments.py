@@ -13,7 +13,7 @@ from igcf.experiments.assignment import Layout, point
 from igcf.model.usage import PolicyChoice
 from igcf.online import Rules
 from igcf.service.models.requests import RecommendationRequest
-from igcf.service.serving.items_from_log import ItemsFromLog
+from igcf.service.serving.learning import ItemsFromLog
 from igcf.service.serving.live_items import LiveItems
 from igcf.service.serving.served_model import CurrentModel, ServedModel
 from igcf.service.serving.users import UsersInMemory

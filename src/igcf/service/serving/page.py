@@ -3,21 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 
 from igcf.arrays import FloatArray
-from igcf.errors import ConfigError, NoItemsLeftError
+from igcf.errors import ConfigError
 from igcf.online import Policy, Session
 from igcf.online.evidence import LoggedBelief
 from igcf.service.context import ServiceContext
 from igcf.service.models.page_responses import (
+    Beliefs,
+    BelievedItem,
     CatalogueChange,
     Choice,
     Choices,
     Generation,
     Outcome,
+    PopularItem,
     Region,
     Regions,
     StartingItem,
@@ -28,9 +31,10 @@ from igcf.service.models.page_responses import (
 from igcf.service.models.requests import PolicyName
 from igcf.service.serving.catalogue import model_info, new_item_state
 from igcf.service.serving.experiment_changes import experiment_states
-from igcf.service.serving.recommending import resolve_policy
+from igcf.service.serving.recommending import pick_items, resolve_policy
 from igcf.service.serving.served_model import ServedModel
-from igcf.service.serving.taste import groups_of
+from igcf.service.serving.taste import groups_of, taste_of
+from igcf.service.serving.users import UsersInMemory
 from igcf.service.store import figures
 from igcf.service.store.decisions import announcements
 
@@ -54,18 +58,50 @@ def choices(
     used, chooser = resolve_policy(context.settings, place.policy, place.explore, policy, nu)
     outcomes: list[Outcome] = []
     with context.users.open(served, user_id) as user:
-        revision, aside = user.revision, user.aside
-        if item is None:
-            outcomes.append(
-                Outcome(value=None, items=_chosen(served, _copied(served, user.session), chooser, k, aside))
-            )
-        else:
+        if item is not None:
             served.model.item_row(item)
-            for value in values:
-                after = _copied(served, user.session)
+        for value in [None] if item is None else values:
+            after = _copied(served, user.session)
+            if item is not None:
                 after.observe(item, value)
-                outcomes.append(Outcome(value=value, items=_chosen(served, after, chooser, k, aside)))
+            outcomes.append(Outcome(value=value, items=_chosen(served, after, chooser, k, user.aside)))
+        revision = user.revision
     return Choices(user=user_id, model=served.model_id, revision=revision, policy=used, item=item, outcomes=outcomes)
+
+
+def beliefs(
+    users: UsersInMemory, served: ServedModel, user_id: str, *, top: int, with_seen: bool, popular: int = 0
+) -> Beliefs:
+    """Answer `GET /page/users/{user}/beliefs`."""
+    with users.open(served, user_id) as user:
+        revision, belief, chances = user.revision, user.session.belief, user.session.chances()
+        means, stds = user.session.moments()
+        reactions = dict([*user.session.logged, *user.session.history])
+    ids, available, threshold = served.model.item_ids, served.available(), served.model.reward.threshold
+    rows_hit = [
+        (served.model.item_row(item_id), value is not None and value >= threshold)
+        for item_id, value in reactions.items()
+    ]
+    order = np.argsort(-means, kind="stable")
+    if available is not None:  # what cannot be shown is not put before anybody
+        order = order[available[order]]
+    order = order[: top + (0 if with_seen else len(reactions))]
+
+    def believed(row: int) -> dict[str, Any]:
+        scores = {"mean": means, "std": stds, **chances._asdict()}
+        return {name: float(each[row]) for name, each in scores.items()} | {"seen": ids[row] in reactions}
+
+    return Beliefs(
+        user=user_id,
+        model=served.model_id,
+        revision=revision,
+        top=[
+            BelievedItem(**served.named(row), **believed(row))
+            for row in [row for row in order.tolist() if with_seen or ids[row] not in reactions][:top]
+        ],
+        popular=[PopularItem(**served.named(row) | believed(row)) for row in served.popular_rows[:popular].tolist()],
+        taste=taste_of(served.model, belief, rows_hit),
+    )
 
 
 def regions(served: ServedModel) -> Regions:
@@ -81,11 +117,9 @@ def regions(served: ServedModel) -> Regions:
 def starting_items(context: ServiceContext, k: int) -> StartingItems:
     """Answer `GET /page/start`."""
     served = context.current_model.served
-    items = [
-        StartingItem(item=served.model.item_ids[row], title=served.title(row), categories=served.categories(row))
-        for row in starting_rows(served, k)
-    ]
-    return StartingItems(model=served.model_id, items=items)
+    return StartingItems(
+        model=served.model_id, items=[StartingItem(**served.named(row)) for row in starting_rows(served, k)]
+    )
 
 
 def _copied(served: ServedModel, session: Session) -> Session:
@@ -100,37 +134,25 @@ def _copied(served: ServedModel, session: Session) -> Session:
 
 def _chosen(served: ServedModel, session: Session, policy: Policy, k: int, aside: Sequence[str]) -> list[Choice]:
     """The best items that are left; fewer than `k` at the end of the catalogue."""
-    while k:
-        try:
-            picks = session.recommend(k, aside, None, policy)
-            break
-        except NoItemsLeftError:
-            k //= 2
-    else:
-        return []
-    rows = [served.model.item_row(pick.item_id) for pick in picks]
+    picks = pick_items(session, k, fewer=True, exclude=aside, policy=policy)
     return [
         Choice(
-            **served.named(row),
+            **served.named(served.model.item_row(pick.item_id)),
             **pick._asdict(),
             reason="please" if pick.mean_rank <= max(1, pick.rank) else "learn",
         )
-        for pick, row in zip(picks, rows, strict=True)
+        for pick in picks
     ]
 
 
 POPULAR_SHARE = 0.25
 FEWEST_POPULAR, MOST_POPULAR = 60, 400
 LONGEST = 48
-_known: "WeakKeyDictionary[ServedModel, list[int]]" = WeakKeyDictionary()
 
 
 def starting_rows(served: ServedModel, k: int) -> list[int]:
-    """Choose `k` rows, at most `LONGEST`: the first ones of an order that is computed once per model."""
-    found = _known.get(served)
-    if found is None:
-        found = _known[served] = _spread(served)
-    available = served.available()
+    """Choose `k` rows, at most `LONGEST`: the first ones of an order that is computed once."""
+    found, available = served.catalogue.computed("starting rows", lambda: _spread(served)), served.available()
     return [row for row in found if available is None or available[row]][:k]
 
 
@@ -163,14 +185,7 @@ def _spread(served: ServedModel) -> list[int]:
     return [int(rows[place]) for place in chosen]
 
 
-TYPES = {
-    ".avif": "image/avif",
-    ".gif": "image/gif",
-    ".jpeg": "image/jpeg",
-    ".jpg": "image/jpeg",
-    ".png": "image/png",
-    ".webp": "image/webp",
-}
+TYPES = {f".{name}": f"image/{name}" for name in ("avif", "gif", "jpeg", "png", "webp")} | {".jpg": "image/jpeg"}
 """Content types by the ending of a file; others are not shown, SVG among them, because it may hold scripts."""
 LARGEST = 5_000_000
 """Bytes of a picture; a larger one is not shown."""

@@ -1,9 +1,10 @@
 """Reactions: check them, store them durably, once each, and let the belief follow."""
 
+import itertools
 import json
 import uuid
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,11 +52,9 @@ def _told(receipt: Receipt) -> FeedbackReceipt:
 
 def refuse_conflict(receipt: Receipt) -> None:
     """Refuse a reaction with the event id of another one."""
-    stored = receipt.conflict
-    if stored is not None:
+    if (stored := receipt.conflict) is not None:
         said = stored.kind or ("no reaction" if stored.value is None else f"{stored.value:g}")
-        if stored.evidence == "skip":
-            said = "skip"
+        said = "skip" if stored.evidence == "skip" else said
         raise EventConflictError(
             f"event {receipt.event_id!r} is stored with another reaction ({stored.item_id!r}: {said}); "
             "send a new reaction under an event_id of its own",
@@ -65,9 +64,8 @@ def refuse_conflict(receipt: Receipt) -> None:
 
 def add_history(context: ServiceContext, user_id: str, history: History) -> HistoryReceipt:
     """Store logged reactions of one user; the belief follows when the user is next asked for."""
-    if len(history.reactions) > context.settings.max_list:
-        most = context.settings.max_list
-        raise ConfigError(f"the history has {len(history.reactions)} reactions; this server allows {most} at a time")
+    if (n := len(history.reactions)) > (most := context.settings.max_list):
+        raise ConfigError(f"the history has {n} reactions; this server allows {most} at a time")
     served = context.place(user_id).served
     events = [logged_event(served, user_id, reaction) for reaction in history.reactions]
     appended = context.store.append(user_id, events, served.model_id)
@@ -95,21 +93,22 @@ def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | Reques
     if len(entries) > context.settings.max_batch:
         raise ConfigError(f"the batch has {len(entries)} reactions; this server allows {context.settings.max_batch}")
     checked: list[Reaction] = []
-    refused: dict[int, IgcfError] = {}
-    for number, entry in enumerate(entries):
+    results: list[BatchEntry | None] = []
+    for entry in entries:
         try:
             if isinstance(entry, RequestError):
                 raise entry
             place = context.place(entry.user)
             checked.append(Reaction(place.served, entry.user, checked_event(place, entry)))
+            results.append(None)
         except IgcfError as error:
-            refused[number] = error
+            results.append(_failed(error))
     found = iter(store_together(context, checked))
-    results = [_failed(refused[n]) if n in refused else _entry(next(found)) for n in range(len(entries))]
-    duplicates = sum(result.duplicate is True for result in results)
-    failed = sum(result.error is not None for result in results)
-    stored = len(results) - duplicates - failed
-    return BatchReceipt(stored=stored, duplicates=duplicates, failed=failed, results=results)
+    entered = [_entry(next(found)) if result is None else result for result in results]
+    duplicates = sum(entry.duplicate is True for entry in entered)
+    failed = sum(entry.error is not None for entry in entered)
+    stored = len(entered) - duplicates - failed
+    return BatchReceipt(stored=stored, duplicates=duplicates, failed=failed, results=entered)
 
 
 def _entry(outcome: Outcome | None) -> BatchEntry:
@@ -131,26 +130,25 @@ def checked_event(place: Place, reaction: Feedback) -> NewEvent:
     served = place.served
     if not place.knows_elsewhere(reaction.item):  # else it was shown before the user came into this arm, or elsewhere
         served.model.item_row(reaction.item)
-    event_id = reaction.event_id or uuid.uuid4().hex
-    context, details = reaction.recommendation_id, None
-    if reaction.context and reaction.kind != SKIP:
+    kind, value, details = reaction.kind, reaction.value, None
+    evidence: EvidenceKind = "skip" if kind == SKIP else "shown"
+    if reaction.context and kind != SKIP:
         context_shift(served.model, place.own_part("context_effect", reaction.context))
         details = json.dumps(reaction.context, sort_keys=True, allow_nan=False)
-    if reaction.kind in (SKIP, SHOWN):
-        if reaction.value is not None:
-            raise FeedbackError(f"kind {reaction.kind!r} has no value, got {reaction.value!r}; leave the value out")
-        evidence: EvidenceKind = "skip" if reaction.kind == SKIP else "shown"
-        return NewEvent(
-            event_id, reaction.item, None, context, evidence, time=reaction.time, model=served.model_id, details=details
-        )
-    value = reaction_value(served, reaction)
+    if kind not in (SKIP, SHOWN):
+        value = reaction_value(served, reaction)
+    elif value is not None:
+        raise FeedbackError(f"kind {kind!r} has no value, got {value!r}; leave the value out")
+    else:
+        kind = None
     return NewEvent(
-        event_id,
+        reaction.event_id or uuid.uuid4().hex,
         reaction.item,
         value,
-        context,
-        kind=reaction.kind,
-        time=reaction.time,
+        reaction.recommendation_id,
+        evidence,
+        kind,
+        reaction.time,
         model=served.model_id,
         details=details,
     )
@@ -158,10 +156,11 @@ def checked_event(place: Place, reaction: Feedback) -> NewEvent:
 
 def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> float:
     """Find the value of a reaction: given, named by its kind, or, where every reaction counts alike, that of any."""
-    if reaction.value is None and reaction.kind is None and not served.model.reward.is_implicit:
+    reward = served.model.reward
+    if reaction.value is None and reaction.kind is None and not reward.is_implicit:
         raise FeedbackError(
-            f"the reaction to item {reaction.item!r} has no value; pass a number from {served.model.reward.low:g} to "
-            f"{served.model.reward.high:g}, or the kind 'shown' for shown without a reaction"
+            f"the reaction to item {reaction.item!r} has no value; pass a number from {reward.low:g} to "
+            f"{reward.high:g}, or the kind 'shown' for shown without a reaction"
         )
     return served.model.reaction_value(... if reaction.value is None else reaction.value, reaction.kind)
 
@@ -184,32 +183,25 @@ def store_together(
     """
     if not reactions:
         return []
-    n = 0  # reactions so far
-    served: dict[str, ServedModel] = {}
-    places: defaultdict[str, list[int]] = defaultdict(list)
+    together: list[Reaction] = []
     additions: dict[str, list[NewEvent]] = {}
 
     def add(more: Sequence[Reaction]) -> None:
-        nonlocal n
         for reaction in more:
-            places[reaction.user_id].append(n)
-            served[reaction.user_id] = reaction.served
+            together.append(reaction)
             additions.setdefault(reaction.user_id, []).append(reaction.event)
-            n += 1
 
     add(reactions)
     begun = None if joining is None else lambda: add(joining())
     found = context.store.append_all(additions, reactions[0].served.model_id, waits=waits, begun=begun)
-    outcomes: list[Outcome | None] = [None] * n
+    served = {reaction.user_id: reaction.served for reaction in together}
+    receipts: dict[str, Iterator[Outcome]] = {}
     for user_id, each in found.items():
         if isinstance(each, Appended):
             context.users.publish(served[user_id], user_id, each)
             _count(context, served[user_id], each)
-        mine = places[user_id]
-        receipts: Sequence[Outcome] = each.receipts if isinstance(each, Appended) else [each] * len(mine)
-        for place, receipt in zip(mine, receipts, strict=True):
-            outcomes[place] = receipt
-    return outcomes
+        receipts[user_id] = iter(each.receipts) if isinstance(each, Appended) else itertools.repeat(each)
+    return [next(receipts[each.user_id]) if each.user_id in receipts else None for each in together]
 
 
 def _count(context: ServiceContext, served: ServedModel, appended: Appended) -> None:
@@ -230,15 +222,14 @@ def _metric_kind(served: ServedModel, event: Event) -> str:
 def set_attributes(context: ServiceContext, user_id: str, attributes: dict[str, Any]) -> AttributesReceipt:
     """Replace what is known of a user beside reactions; the same again changes nothing."""
     place = context.place(user_id)
-    served = place.served
-    encoded = encode_attributes(served.model, place.own_part("attribute_prior", attributes))
+    encoded = encode_attributes(place.served.model, place.own_part("attribute_prior", attributes))
     known = {name: value for name, value in attributes.items() if value is not None}
     stored = attributes_in(in_force(context.store.events(user_id)))
     revision = context.store.version(user_id)[1]
     if known != stored:
         details = json.dumps(known, sort_keys=True, allow_nan=False)
         event = NewEvent(uuid.uuid4().hex, None, None, evidence="attributes", details=details)
-        revision = context.store.append(user_id, [event], served.model_id).version[1]
+        revision = context.store.append(user_id, [event], place.served.model_id).version[1]
     ignored = [] if encoded is None else list(encoded.ignored)
     return AttributesReceipt(user=user_id, revision=revision, attributes=known, ignored=ignored)
 

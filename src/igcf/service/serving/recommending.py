@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from functools import lru_cache, partial
 from math import isfinite
@@ -14,7 +14,7 @@ import numpy as np
 
 from igcf.errors import ConfigError, IgcfError, NoItemsLeftError
 from igcf.model.usage import PolicyChoice
-from igcf.online import Policy, Recommendation, Rules
+from igcf.online import Policy, Recommendation, Rules, Session
 from igcf.online.policies import has_nu, named_policy, policy_class
 from igcf.online.rules import RulesWithin
 from igcf.service.context import ServiceContext
@@ -47,11 +47,9 @@ def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchRespon
     if context.items.is_stale:
         context.items.look()
     served = context.current_model.served
-    resolve_policy(
-        context.settings, served.policy, context.settings.explore, own.policy, own.nu
-    )  # refuses a bad policy once for all users
-    rules = answer_rules(context.rules, own)
-    if rules is not None:
+    # Refuse a bad policy and bad rules once for all users.
+    resolve_policy(context.settings, served.policy, context.settings.explore, own.policy, own.nu)
+    if (rules := answer_rules(context.rules, own)) is not None:
         rules.compiled(served.catalogue)
     versions = context.store.versions(ask.users) if context.store.database.is_postgres else {}
     results, budget = [], budget_of_request.get()
@@ -73,20 +71,10 @@ QUICK_CATCH_UP = 2
 """Reactions that a session may be behind and still count as warm, where the log is a local file."""
 DRAWS = 100
 """Draws from the belief of which one makes a sampled answer, so that its propensity is known."""
+PROPENSITIES = ("propensity", "slot_propensity", "propensity_error")
 LONGEST_KEPT = 10_000
 """Characters of rules that are kept parsed; longer ones would fill the memory."""
-LOGGED = (
-    "item",
-    "score",
-    "mean",
-    "std",
-    "chance",
-    "mean_rank",
-    "reason",
-    "propensity",
-    "slot_propensity",
-    "propensity_error",
-)
+LOGGED = ("item", "score", "mean", "std", "chance", "mean_rank", "reason", *PROPENSITIES)
 """Fields of an item that the audit log keeps."""
 
 
@@ -130,27 +118,22 @@ def recommend(
     place = context.place(user_id)  # once: the whole answer comes from this model
     served, ask = place.served, place.own_request(ask)
     used, policy = resolve_policy(context.settings, place.policy, place.explore, ask.policy, ask.nu)
-    k, rules = ask.k, answer_rules(place.rules, ask)
+    rules = answer_rules(place.rules, ask)
     with context.users.open(served, user_id, version) as user:
         session = user.session
         if ask.attributes:
             session = session.with_attributes({**session.attributes, **ask.attributes})
         exclude = excluded(user, ask, rules)
         asked: dict[str, Any] = {"exclude": exclude, "candidates": ask.candidates, "policy": policy, "rules": rules}
-        asked |= {"explore": place.explore, "context": ask.context or None}
-        if ask.fewer:
-            probe = copy(session)  # shows nothing, and so tries no new item
-            probe.contributes = False
-            k = most_left(partial(probe.recommend, **asked), k)
-        wanted = partial(session.recommend, **asked)
-        left = int(np.count_nonzero(session.available(k, exclude, ask.candidates, rules))) if k and ask.reserve else k
-        picks = pick_items(partial(wanted, draws=DRAWS), min(k + ask.reserve, left), k) if k else []
-        picks, next_picks = picks[:k], picks[k:]
-        revision = user.revision
+        asked |= {"explore": place.explore, "context": ask.context or None, "draws": DRAWS}
+        found = pick_items(session, ask.k, ask.reserve, fewer=ask.fewer, **asked)
+        picks, next_picks, revision = found[: ask.k], found[ask.k :], user.revision
+    k = len(picks)
     is_shaped = rules is not None and not rules.compiled(served.catalogue).is_filter
     otherwise: Reason = "rule" if is_shaped else "learn"
-    is_known = any(isfinite(pick.propensity) for pick in picks)
-    kind: PropensityKind = "unknown" if not is_known else "exact" if policy.propensity == "exact" else "estimated"
+    kind: PropensityKind = "exact" if policy.propensity == "exact" else "estimated"
+    if not any(isfinite(pick.propensity) for pick in picks):
+        kind = "unknown"
     answer = RecommendationResponse(
         user=user_id,
         model=served.model_id,
@@ -165,7 +148,9 @@ def recommend(
         answer.experiment, answer.arm = place.experiment, place.arm
     if session.ignored:
         answer.ignored = list(session.ignored)
-    context.audit.add(_logged(answer, context.settings.no_reaction_s, is_shaped=_is_shaped(ask)))
+    # The answer to a request that says itself what may be shown can hardly be repeated.
+    is_own = ask.exclude or ask.candidates is not None or ask.rules or ask.attributes or ask.context
+    context.audit.add(_logged(answer, context.settings.no_reaction_s, is_shaped=bool(is_own)))
     learning = sum(item.reason == "learn" for item in answer.items)
     context.metrics.count_shown(pleasing=k - learning, learning=learning)
     return answer
@@ -185,31 +170,25 @@ def _parsed(text: str) -> Rules:
     return Rules.parse(json.loads(text))
 
 
-Recommend = Callable[..., list[Recommendation]]
-"""`Session.recommend` with everything that a request says but the number of items."""
-
-
-def pick_items(recommend: Recommend, most: int, k: int) -> list[Recommendation]:
-    """Choose up to `most` items, at least `k`: caps may leave fewer for the reserve than there are items."""
+def pick_items(session: Session, k: int, reserve: int = 0, *, fewer: bool, **asked: Any) -> list[Recommendation]:
+    """Choose `k` items and up to `reserve` that come next; `fewer`: as many as are left."""
+    most = k + reserve
     try:
-        return recommend(most, spare=most - k)
+        return session.recommend(most, spare=reserve, **asked)
     except NoItemsLeftError:
-        if most == k:
+        if not (fewer or reserve):
             raise
-        return recommend(k)
-
-
-def most_left(recommend: Recommend, k: int) -> int:
-    """Return how many items there are to choose, at most `k`; caps may leave fewer than may be shown."""
-    low, high = 0, k
-    while low < high:
-        middle = high if high == k else (low + high + 1) // 2  # nearly always there are enough
+    probe = copy(session)  # shows nothing, and so tries no new item
+    probe.contributes = False
+    low, high = 0 if fewer else k, most - 1
+    while low < high:  # caps may leave fewer than may be shown
+        middle = (low + high + 1) // 2
         try:
-            recommend(middle)
+            probe.recommend(middle, **asked)
             low = middle
         except NoItemsLeftError:
             high = middle - 1
-    return low
+    return session.recommend(low, spare=max(0, low - k), **asked) if low else []
 
 
 def excluded(user: OpenUser, ask: RecommendationRequest, rules: Rules | RulesWithin | None = None) -> Sequence[str]:
@@ -238,42 +217,18 @@ def check_limits(settings: ServiceSettings, ask: RecommendationRequest) -> None:
 def resolve_policy(
     settings: ServiceSettings, own: PolicyChoice, explore: float, policy: PolicyName | None, nu: float | None
 ) -> tuple[PolicyUsed, Policy]:
-    """Find the policy of a request, or the one of the user's place: its description and the policy itself.
-
-    Args:
-        settings: the limits of the server.
-        own: the policy where the request names none.
-        explore: share of the slots that are drawn.
-        policy: the name that the request gives.
-        nu: the exploration that the request asks for.
-    """
-    name = policy or own.name
+    """Describe and build the policy of a request: `policy` and `nu` as far as it names them, otherwise `own`."""
     if nu is not None and not 0 <= nu <= settings.max_nu:
         raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")
-    return _policy(name, nu, own.nu, explore or None)
+    return _policy(policy or own.name, nu, own.nu, explore or None)
 
 
 @lru_cache(maxsize=100)
 def _policy(name: str, asked: float | None, own: float | None, explore: float | None) -> tuple[PolicyUsed, Policy]:
     nu = own if asked is None and has_nu(name) else asked
-    return _used(name, nu, explore), named_policy(name, nu=nu)
-
-
-@lru_cache(maxsize=100)
-def _policy_text(name: str, nu: float | None, explore: float | None, is_shaped: bool) -> str:
-    """Write the policy as the audit log keeps it; the answer to a request that shaped it can hardly be repeated."""
-    used = _used(name, nu, explore).model_dump(exclude_unset=True)
-    return json.dumps(used | {"shaped": True} if is_shaped else used, separators=(",", ":"))
-
-
-def _is_shaped(ask: RecommendationRequest) -> bool:
-    """Whether the request itself says what may be shown."""
-    return bool(ask.exclude or ask.candidates is not None or ask.rules or ask.attributes or ask.context)
-
-
-def _used(name: str, nu: float | None, explore: float | None) -> PolicyUsed:
     given = {"name": name, "nu": nu, "explore": explore}
-    return PolicyUsed.model_validate({each: value for each, value in given.items() if value is not None})
+    used = PolicyUsed.model_validate({each: value for each, value in given.items() if value is not None})
+    return used, named_policy(name, nu=nu)
 
 
 def _items(
@@ -302,13 +257,13 @@ def _items(
 
 
 def _logged(answer: RecommendationResponse, no_reaction_s: float | None, *, is_shaped: bool) -> Answer:
-    now = time.time()
+    now, used = time.time(), answer.policy.model_dump(exclude_unset=True)
     return Answer(
         recommendation_id=answer.recommendation_id,
         user_id=answer.user,
         model=answer.model,
         revision=answer.revision,
-        policy=_policy_text(answer.policy.name, answer.policy.nu, answer.policy.explore, is_shaped),
+        policy=json.dumps(used | {"shaped": True} if is_shaped else used, separators=(",", ":")),
         propensity=answer.propensity,
         items=[{name: getattr(item, name) for name in LOGGED} for item in answer.items],
         time=now,

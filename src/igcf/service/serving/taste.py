@@ -1,30 +1,23 @@
 """What has been learned about a user's taste, in words and for the map: which groups of items they like more or less.
 
-Groups are the categories of the catalogue. Without categories they are clusters of items that the same people like,
-each named by its best-known items.
+Groups are the categories of the catalogue or, without categories, clusters of items that the same people like, named by
+their best-known items. Groups are named as long as everything said is right with a probability of at least `RIGHT`, and
+only where the user reacted to them, since a belief also moves what merely goes along. Clusters that fall short of it
+are compared with one another ("closer to A than to B").
 
-Groups are named as long as all that is said together is right with a probability of at least `RIGHT`, what is liked
-before what is liked less. A group is named only where the user reacted to it, since a belief also moves what merely
-goes along. Clusters that fall short of it are compared with one another ("closer to A than to B").
-
-Two sources say how much a group is liked, compared with the whole catalogue. Both are Gaussian contrasts, divided by
-their standard deviations:
-
-- the user's own reactions: a logistic regression of success on the groups of each item, around the chance that the item
-  has in the population. Liking what everybody likes says little, passing on it says much. Its weights are N(0, 1)
-  before the first reaction, so that few reactions move them little;
-- the belief: how much an item is liked is linear in the user's vector, and so is the average of a group. It also knows
-  what goes along with what was reacted to.
-
-Two logistic functions turn both into probabilities, one for what seems to be liked and one for what seems to be liked
-less. Their numbers were fitted on invented users with mixed tastes (`tools/taste_words.py`).
+Two sources say how much a group is liked beyond the whole catalogue, as Gaussian contrasts divided by their standard
+deviations: a logistic regression of the user's successes on the groups of each item, with weights N(0, 1), around the
+chance that the item has in the population; and the belief, in which the average of a group is linear. Two logistic
+functions turn both into probabilities of being liked more and less; their numbers were fitted on invented users with
+mixed tastes (`tools/taste_words.py`).
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
-from weakref import WeakKeyDictionary
+from functools import partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -59,9 +52,7 @@ MOST_NAMED = 3
 FIRST_IMPRESSION = 2.5
 """Least difference of lifts for a comparison of two clusters, neither certain enough to be named."""
 NOUNS = dict.fromkeys(("synthetic", "ml-100k", "ml-1m", "eachmovie"), "films") | {"kuairec": "videos"}
-COUNTABLE = frozenset(
-    {"album", "artist", "article", "book", "film", "game", "movie", "product", "song", "track", "video"}
-)
+COUNTABLE = frozenset("album artist article book film game movie product song track video".split())
 """Columns of items that say what the items are."""
 
 
@@ -90,8 +81,7 @@ class Groups:
     """Variance of the population over the items of each group."""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What is known about the groups, arrays of one entry per name."""
 
     lift: FloatArray
@@ -99,40 +89,30 @@ class Evidence:
     liked: FloatArray
     """Probabilities that a group is liked more than the catalogue; 0 where the reactions say otherwise."""
     less: FloatArray
-    """Probabilities that it is liked less; 0 where the reactions say otherwise."""
     hits: IntArray
     """Reactions to items of each group that were successes."""
     misses: IntArray
-    """Reactions that were not."""
-
-
-_known: "WeakKeyDictionary[Model, Groups]" = WeakKeyDictionary()
 
 
 def groups_of(model: Model) -> Groups:
     """Return the groups of a model, computed once."""
-    found = _known.get(model)
-    if found is None:
-        found = _known[model] = _find_groups(model)
-    return found
+    return model.computed("taste groups", lambda: _find_groups(model))
 
 
 def _find_groups(model: Model) -> Groups:
     vectors, span = _chance_vectors(model)
-    rows_of: dict[str, list[int]] = {}
+    rows_of: defaultdict[str, list[int]] = defaultdict(list)
     for row, names in enumerate(model.categories or ()):
         for name in dict.fromkeys(names):
-            rows_of.setdefault(name, []).append(row)
-    by_category = [
-        (name, np.array(rows)) for name, rows in rows_of.items() if FEWEST_ITEMS <= len(rows) < model.n_items
-    ]
-    kept = sorted(by_category, key=lambda each: -len(each[1]))[:MOST_CATEGORIES] if rows_of else _clusters(model)
+            rows_of[name].append(row)
+    large = [(name, np.array(rows)) for name, rows in rows_of.items() if FEWEST_ITEMS <= len(rows) < model.n_items]
+    kept = sorted(large, key=lambda each: -len(each[1]))[:MOST_CATEGORIES] if rows_of else _clusters(model)
     has = np.zeros((model.n_items, len(kept)))
-    of_row: dict[int, list[int]] = {}
+    of_row: defaultdict[int, list[int]] = defaultdict(list)
     for number, (_, rows) in enumerate(kept):
         has[rows, number] = 1.0
         for row in rows.tolist():
-            of_row.setdefault(row, []).append(number)
+            of_row[row].append(number)
     shares, n = _shares(has), np.maximum(has.sum(axis=0), 1.0)[:, None]
     directions = np.zeros((len(kept), model.dim))
     directions[:, span] = has.T @ vectors / n - vectors.mean(axis=0)
@@ -199,13 +179,7 @@ def _noun(model: Model) -> str:
 
 
 def group_evidence(model: Model, belief: Belief, reactions: Sequence[tuple[int, bool]]) -> Evidence | None:
-    """Weigh what the reactions and the belief say; None where there are no reactions or no groups.
-
-    Args:
-        model: the model in service.
-        belief: what is believed about the user.
-        reactions: row of each item reacted to, and whether it pleased.
-    """
+    """Weigh what reactions (row of the item, whether it pleased) and belief say; None without reactions or groups."""
     found = groups_of(model)
     if not reactions or not found.names:
         return None
@@ -266,13 +240,7 @@ def _sigmoid(x: FloatArray) -> FloatArray:
 
 
 def taste_of(model: Model, belief: Belief, reactions: Sequence[tuple[int, bool]]) -> Taste:
-    """Say what is known about the groups of a model's items.
-
-    Args:
-        model: the model in service.
-        belief: what is believed about the user.
-        reactions: row of each item reacted to, and whether it pleased. Without any, nothing is said.
-    """
+    """Say what reactions (row of the item, whether it pleased) and belief tell about the groups of a model's items."""
     found, evidence = groups_of(model), group_evidence(model, belief, reactions)
     if evidence is None:
         return Taste(sentence="", confidence="none", kind=found.kind, unknown=1.0, groups=[])
@@ -285,19 +253,20 @@ def taste_of(model: Model, belief: Belief, reactions: Sequence[tuple[int, bool]]
             lift=float(evidence.lift[number]),
             hits=int(evidence.hits[number]),
             misses=int(evidence.misses[number]),
-            unknown=float(np.clip(left[number] / max(found.prior[number], 1e-300), 0.0, 1.0)),
+            unknown=_share(left[number], found.prior[number]),
             standing=standings.get(number, "unsure"),
         )
         for number, name in enumerate(found.names)
     ]
     every.sort(key=lambda each: -each.lift)
-    sentence, confidence = (
-        _of_categories(every, probability, _noun(model))
-        if found.kind == "categories"
-        else _of_clusters(every, probability)
-    )
-    unknown = float(np.clip(left.sum() / max(found.prior.sum(), 1e-300), 0.0, 1.0))
+    in_words = _of_clusters if found.kind == "items" else partial(_of_categories, noun=_noun(model))
+    sentence, confidence = in_words(every, probability)
+    unknown = _share(left.sum(), found.prior.sum())
     return Taste(sentence=sentence, confidence=confidence, kind=found.kind, unknown=unknown, groups=every)
+
+
+def _share(left: float, prior: float) -> float:
+    return float(np.clip(left / max(prior, 1e-300), 0.0, 1.0))
 
 
 def _standings(evidence: Evidence) -> tuple[dict[int, Standing], float]:
@@ -351,10 +320,8 @@ def _of_clusters(every: list[GroupTaste], probability: float) -> tuple[str, Conf
     seem = "are" if confidence == "sure" else "seem"
     if near and far and (liked or less or near[0].lift - far[0].lift >= FIRST_IMPRESSION):
         return f"You {seem} closer to {near[0].name} than to {far[0].name}.", confidence
-    if liked:
-        return f"You {seem} close to {liked[0]}.", confidence
-    if less:
-        return f"You {seem} far from {less[0]}.", confidence
+    if liked or less:
+        return f"You {seem} {f'close to {liked[0]}' if liked else f'far from {less[0]}'}.", confidence
     return "", "none"
 
 

@@ -1,5 +1,6 @@
-"""The users who are being served: sessions kept in memory, bounded, brought up to date from the store."""
+"""Users: their sessions in memory, bounded and brought up to date from the store, and what is known about one."""
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -10,16 +11,27 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from igcf.online import Session
+from igcf.service.models.responses import (
+    AttributePart,
+    BeliefSummary,
+    ContributionPart,
+    ExplanationResponse,
+    PastReaction,
+    Scores,
+    UserState,
+)
 from igcf.service.serving.learning import Aside, contexts_of, load_user, skipped, usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.records import Appended, Event, Version, in_force, user_hash
+from igcf.service.store.records import Appended, Event, Version, attributes_in, in_force, user_hash
 from igcf.service.store.store import Store
 
 CATCH_UP = 16
 """Reactions that a session learns one by one; beyond that it is loaded anew."""
 FEW = 4
 """Reactions that a session may have to learn and still count as warm."""
+LISTED = 1_000
+"""Reactions that an answer lists unless it is asked for more."""
 
 
 @dataclass
@@ -201,3 +213,68 @@ class UsersInMemory:
         hot.incarnation, hot.revision, hot.aside = user.incarnation, user.revision, skipped(past)
         hot.reacted = {event.item_id for event in past if event.evidence != "skip"}
         return hot.session
+
+
+def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool, limit: int = LISTED) -> UserState:
+    """Answer `GET /v1/users/{user}`, with the latest `limit` reactions."""
+    user = store.user(user_id)
+    events = store.events(user_id, until=user.revision)
+    belief = load_user(served, events).belief
+    rows = in_force(events)
+    past = [event for event in rows if event.evidence != "attributes"]
+    return UserState(
+        user=user_id,
+        known=user.revision > 0,
+        model=served.model_id,
+        revision=user.revision,
+        reactions=len(past),
+        history=[_past(served, event) for event in past[max(0, len(past) - limit) :]],
+        attributes=attributes_in(rows),
+        belief=BeliefSummary(
+            mean=belief.mean.tolist(),
+            std=np.sqrt(np.maximum(np.diag(belief.cov), 0.0)).tolist(),
+            trace=float(np.trace(belief.cov)),
+            prior_trace=float(np.trace(served.model.prior_cov)),
+            cov=belief.cov.tolist() if with_cov else None,
+        ),
+    )
+
+
+def _past(served: ServedModel, event: Event) -> PastReaction:
+    names = ("value", "evidence", "kind", "time")
+    own = {"event_id": event.event_id or "", "item": event.item_id or "", "title": served.title_of(event.item_id or "")}
+    return PastReaction(**own, **{name: getattr(event, name) for name in names})
+
+
+def explanation(
+    users: UsersInMemory, served: ServedModel, user_id: str, item_id: str, *, limit: int = LISTED
+) -> ExplanationResponse:
+    """Answer `GET /v1/users/{user}/explanations/{item}`, with the `limit` reactions that matter most."""
+    served.model.item_row(item_id)
+    with users.open(served, user_id) as user:
+        revision, found = user.revision, user.session.explain(item_id)
+    parts = [*found.logged, *found.contributions]
+    largest = sorted(range(len(parts)), key=lambda place: -abs(parts[place].amount))
+    listed, others = sorted(largest[:limit]), largest[limit:]
+    return ExplanationResponse(
+        user=user_id,
+        item=item_id,
+        model=served.model_id,
+        revision=revision,
+        title=served.title_of(item_id),
+        prior=found.prior,
+        **{name: getattr(found, name) for name in Scores.model_fields},
+        attributes=[AttributePart(**vars(part)) for part in found.attributes],
+        contributions=[
+            ContributionPart(
+                item=parts[place].item_id,
+                value=parts[place].value,
+                evidence="logged" if place < len(found.logged) else "shown",
+                amount=parts[place].amount,
+                title=served.title_of(parts[place].item_id),
+            )
+            for place in listed
+        ],
+        rest=math.fsum(parts[place].amount for place in others),
+        absence=found.absence,
+    )
