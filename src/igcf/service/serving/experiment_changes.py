@@ -28,7 +28,7 @@ from igcf.service.models.experiments import (
     ExperimentState,
 )
 from igcf.service.models.validation_messages import mistake
-from igcf.service.serving.experiments import is_running, window
+from igcf.service.serving.experiments import is_running, layout_of, window
 from igcf.service.serving.model_swap import allowed_folder, follow, refuse_other_catalogue
 from igcf.service.store.database import Database
 from igcf.service.store.decisions import ExperimentRow, announce, decide, experiment_rows
@@ -52,19 +52,10 @@ def read_definition(file: Path) -> ExperimentDefinition:
         raise ConfigError(f"cannot read the experiment of {file}: {error}") from error
 
 
-def start_experiment(
-    database: Database, asked: ExperimentDefinition, folder: Callable[[str], Path] = Path
-) -> ExperimentRow:
+def start_experiment(database: Database, asked: ExperimentDefinition, folder: Callable[[str], Path] = Path) -> None:
     """Start an experiment on all servers of a store; the same one twice is started once.
 
-    Args:
-        database: the store.
-        asked: the experiment.
-        folder: finds the folder of a model, and refuses one that may not be served.
-
-    Raises:
-        ConfigError: the definition cannot be served.
-        ExperimentConflictError: another experiment runs, or this one with another definition, or it has ended.
+    `folder` finds the folder of a model, and refuses one that may not be served.
     """
     layout = Layout.first({name: arm.share for name, arm in asked.arms.items()})
     definition = asked.model_dump()
@@ -85,7 +76,7 @@ def start_experiment(
             raise ExperimentConflictError(f"experiment {rows[0].name!r} is running; stop it first")
         own = [row for row in rows if row.name == asked.name]
         if not own:
-            return _row(asked.name, definition, layout, is_on=True)
+            return ExperimentRow(0, asked.name, 1, json.dumps(definition), json.dumps(layout.cells), 0.0)
         if not is_running(own[0]):
             raise ExperimentConflictError(f"experiment {asked.name!r} has ended; give the new one another name")
         if found := _difference(json.loads(own[0].definition), definition):
@@ -95,7 +86,6 @@ def start_experiment(
         return None
 
     decide(database, change)
-    return next(row for row in experiment_rows(database) if row.name == asked.name)
 
 
 def change_experiment(context: ServiceContext, ask: ExperimentRequest) -> ExperimentList:
@@ -142,29 +132,22 @@ def _checked_arm(name: str, arm: ArmDefinition, folder: Callable[[str], Path]) -
     return path, model
 
 
-def change_shares(database: Database, shares: Mapping[str, float]) -> ExperimentRow:
+def change_shares(database: Database, shares: Mapping[str, float]) -> None:
     """Give the arms of the running experiment other shares, moving as few users as these allow."""
 
     def change(rows: Sequence[ExperimentRow]) -> ExperimentRow:
         row = _running(rows)
-        definition, layout = json.loads(row.definition), _layout(row)
-        if shares.keys() != definition["arms"].keys():
-            known = ", ".join(definition["arms"])
-            raise ConfigError(f"the shares are those of {', '.join(shares) or 'no arm'}; name every arm: {known}")
-        return _row(row.name, definition, layout.changed(shares), is_on=True)
+        if shares.keys() != (arms := json.loads(row.definition)["arms"]).keys():
+            named, known = ", ".join(shares) or "no arm", ", ".join(arms)
+            raise ConfigError(f"the shares are those of {named}; name every arm: {known}")
+        return row._replace(layout=json.dumps(layout_of(row).changed(shares).cells))
 
     decide(database, change)
-    return experiment_rows(database, 1)[0]
 
 
-def stop_experiment(database: Database) -> ExperimentRow:
+def stop_experiment(database: Database) -> None:
     """End the running experiment: everybody gets the model in service again."""
-
-    def change(rows: Sequence[ExperimentRow]) -> ExperimentRow:
-        return _running(rows)._replace(running=0)
-
-    decide(database, change)
-    return experiment_rows(database, 1)[0]
+    decide(database, lambda rows: _running(rows)._replace(running=0))
 
 
 def promote_arm(database: Database, arm: str) -> tuple[str, str, int]:
@@ -186,39 +169,31 @@ def promote_arm(database: Database, arm: str) -> tuple[str, str, int]:
 
 def experiment_states(database: Database) -> list[ExperimentState]:
     """List the experiments of a store, the latest first."""
-    rows = experiment_rows(database)
-    newest = {row.name: row for row in reversed(rows)}
-    first = {row.name: row for row in rows}
-    return [experiment_state(newest[name], first[name]) for name in dict.fromkeys(row.name for row in rows)]
+    by_name: dict[str, list[ExperimentRow]] = {}
+    for row in experiment_rows(database):
+        by_name.setdefault(row.name, []).append(row)
+    return [experiment_state(rows[0], rows[-1]) for rows in by_name.values()]
 
 
 def experiment_state(row: ExperimentRow, first: ExperimentRow) -> ExperimentState:
     """Describe an experiment by its newest and its first row."""
-    (start, end), now, layout = window(row), time.time(), _layout(row)
+    (start, end), now, cells = window(row), time.time(), layout_of(row).cells
     ended = row.time if not row.running else end if end <= now else None
-    held = {name: sum(length for length, arm in layout.cells if arm == name) / PARTS for name, _ in _arms(row)}
     return ExperimentState(
         name=row.name,
         state="ended" if ended is not None else "planned" if now < start else "running",
         started=max(first.time, start),
         ended=ended,
         arms=[
-            ExperimentArm(arm=name, share=held[name], model=arm["model_id"], folder=arm["model"])
-            for name, arm in _arms(row)
+            ExperimentArm(
+                arm=name,
+                share=sum(length for length, each in cells if each == name) / PARTS,
+                model=arm["model_id"],
+                folder=arm["model"],
+            )
+            for name, arm in json.loads(row.definition)["arms"].items()
         ],
     )
-
-
-def _arms(row: ExperimentRow) -> list[tuple[str, dict[str, Any]]]:
-    return list(json.loads(row.definition)["arms"].items())
-
-
-def _row(name: str, definition: Mapping[str, Any], layout: Layout, *, is_on: bool) -> ExperimentRow:
-    return ExperimentRow(0, name, int(is_on), json.dumps(definition), json.dumps(layout.cells), 0.0)
-
-
-def _layout(row: ExperimentRow) -> Layout:
-    return Layout(tuple((length, arm) for length, arm in json.loads(row.layout)))
 
 
 def _running(rows: Sequence[ExperimentRow]) -> ExperimentRow:

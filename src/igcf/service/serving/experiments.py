@@ -42,10 +42,8 @@ class Place(NamedTuple):
 
     def knows_elsewhere(self, item_id: str) -> bool:
         """Whether only models of other arms know an item."""
-        models = (each.served.model for each in self.arms)
-        return self.served.model.known_row(item_id) is None and any(
-            each.known_row(item_id) is not None for each in models
-        )
+        others = (each.served.model for each in self.arms)
+        return item_id not in self.served.model.row_of and any(item_id in each.row_of for each in others)
 
     def own_request(self, ask: RecommendationRequest) -> RecommendationRequest:
         """Leave out of a request what only models of other arms know."""
@@ -106,42 +104,40 @@ class Experiments:
     def follow(self) -> None:
         """Bring this server to the newest decision; what it serves changes at once and as a whole."""
         with self._lock:
-            self._follow()
-
-    def _follow(self) -> None:
-        newest = next(iter(experiment_rows(self._store.database, 1)), None)
-        if newest is not None and not is_running(newest):
-            newest = None
-        if (newest and newest.number) == (self.running and self.running.number):
+            newest = next(filter(is_running, experiment_rows(self._store.database, 1)), None)
+            if (newest and newest.number) != (self.running and self.running.number):
+                try:
+                    self.running = None if newest is None else self._opened(newest)
+                except Exception:
+                    self.problem = f"experiment {newest.name!r} cannot be followed here; see the log"
+                    raise
+                self._items.keep_only([arm.current for arm in self._arms()])
             self.problem = None
-            return
-        try:
-            following = None if newest is None else self._opened(newest)
-        except Exception:
-            self.problem = f"experiment {newest.name!r} cannot be followed here; see the log" if newest else None
-            raise
-        self.running, self.problem = following, None
-        arms = () if following is None else following.arms.values()
-        self._items.keep_only([arm.current for arm in arms])
+
+    def _arms(self) -> list[Arm]:
+        return [] if self.running is None else list(self.running.arms.values())
 
     def learn(self) -> None:
         """Bring the new items of the arms' models to what the log says."""
-        for arm in {id(arm.current): arm for arm in self.running.arms.values()}.values() if self.running else ():
+        for arm in {id(arm.current): arm for arm in self._arms()}.values():
             arm.items_from_log.look(arm.current.served)
 
     def _opened(self, row: ExperimentRow) -> Experiment:
-        definition = json.loads(row.definition)
-        start, end = window(row)
-        layout = Layout(tuple((length, arm) for length, arm in json.loads(row.layout)))
+        (start, end), arms_asked = window(row), json.loads(row.definition)["arms"]
+        layout = layout_of(row)
         before = self.running
         if before is not None and before.name == row.name:  # other shares
             return Experiment(row.number, row.name, start, end, layout, before.arms)
         opened: dict[str, tuple[CurrentModel, ItemsFromLog]] = {}
         arms = {}
-        for name, arm in definition["arms"].items():
+        for name, arm in arms_asked.items():
             if arm["model"] not in opened:
                 opened[arm["model"]] = CurrentModel(self._loaded(row.name, arm), 0), ItemsFromLog(self._store)
-            arms[name] = self._arm(arm, *opened[arm["model"]])
+            current, items_from_log = opened[arm["model"]]
+            policy = current.served.policy.changed(arm["policy"], arm["nu"])
+            explore = self._settings.explore if arm["explore"] is None else arm["explore"]
+            rules = self._settings.read_rules() if arm["rules"] is None else Rules.parse(arm["rules"])
+            arms[name] = Arm(current, items_from_log, policy, explore, rules)
         for current, _ in opened.values():  # not before all are there: a server that cannot follow tries again
             self._items.attach(current)
         return Experiment(row.number, row.name, start, end, layout, arms)
@@ -153,18 +149,17 @@ class Experiments:
         served.key = f"{served.model_id}@{name}"  # sessions are those of this recommender
         return served
 
-    def _arm(self, arm: Mapping[str, Any], current: CurrentModel, items_from_log: ItemsFromLog) -> Arm:
-        policy = current.served.policy.changed(arm["policy"], arm["nu"])
-        explore = self._settings.explore if arm["explore"] is None else arm["explore"]
-        rules = self._settings.read_rules() if arm["rules"] is None else Rules.parse(arm["rules"])
-        return Arm(current, items_from_log, policy, explore, rules)
-
 
 def window(row: ExperimentRow) -> tuple[float, float]:
     """Return from when to when an experiment is to run."""
     definition = json.loads(row.definition)
     start, end = definition["start"], definition["end"]
     return float("-inf") if start is None else start, float("inf") if end is None else end
+
+
+def layout_of(row: ExperimentRow) -> Layout:
+    """Return who is in which arm."""
+    return Layout(tuple((length, arm) for length, arm in json.loads(row.layout)))
 
 
 def is_running(row: ExperimentRow) -> bool:

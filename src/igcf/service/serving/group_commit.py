@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from igcf.errors import IgcfError, StoreError
 from igcf.service.errors import OverloadedError
@@ -33,15 +32,11 @@ Joining = Callable[[], list[Reaction]]
 """Called when the turn to write has come; returns those that have arrived since."""
 
 
-class StoreAll(Protocol):
-    """Stores reactions durably, with those that join them, and reports what became of each.
+StoreAll = Callable[..., list[Outcome | None]]
+"""Stores `(reactions, *, waits, joining=None)` durably, with those that join them, and reports what became of each.
 
-    None, without `waits`, stands for those that have to wait for another server.
-    """
-
-    def __call__(  # noqa: D102
-        self, reactions: Sequence[Reaction], *, waits: bool, joining: Joining | None = None
-    ) -> list[Outcome | None]: ...
+None, without `waits`, stands for those that have to wait for another server.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +44,10 @@ class Place:
     """A reaction in the line, and who waits for it."""
 
     reaction: Reaction
-    loop: asyncio.AbstractEventLoop
     answer: "asyncio.Future[Receipt | None]"
 
 
-Telling = tuple["asyncio.Future[Receipt | None]", Outcome | BaseException | None]
+Told = tuple[Place, Outcome | BaseException | None]
 
 
 class GroupCommit:
@@ -73,7 +67,7 @@ class GroupCommit:
     async def store(self, reaction: Reaction, store_all: StoreAll) -> Receipt:
         """Have a reaction stored; refuses when its turn does not come in time."""
         loop = asyncio.get_running_loop()
-        place = Place(reaction, loop, loop.create_future())
+        place = Place(reaction, loop.create_future())
         with self._changed:
             self._line.append(place)
             if self._thread is None:
@@ -111,11 +105,9 @@ class GroupCommit:
             _store(places, partial(store_all, waits=False, joining=partial(self._join, places)))
 
     def _join(self, places: list[Place]) -> list[Reaction]:
-        """Move those from the line to `places` who have the same model; returns their reactions."""
-        joined: list[Place] = []
+        """Move those who have arrived from the line to `places`; returns their reactions."""
         with self._changed:
-            while self._line and len(places) + len(joined) < MOST:
-                joined.append(self._line.popleft())
+            joined = [self._line.popleft() for _ in range(min(len(self._line), MOST - len(places)))]
         places += joined
         return [place.reaction for place in joined]
 
@@ -126,8 +118,7 @@ class GroupCommit:
             if is_waiting:
                 self._line.remove(place)
         if is_waiting:
-            error = OverloadedError(f"no turn to write came within {self._wait_s:g} s; try again")
-            _tell([(place.answer, error)])
+            _tell([(place, OverloadedError(f"no turn to write came within {self._wait_s:g} s; try again"))])
 
 
 def received(outcome: Outcome | None) -> Receipt:
@@ -144,19 +135,19 @@ def _store(places: list[Place], store_all: Callable[[list[Reaction]], list[Outco
         outcomes = store_all([place.reaction for place in places])
     except BaseException as error:  # the thread continues; callers get the error
         outcomes = [error] * len(places)
-    told: defaultdict[asyncio.AbstractEventLoop, list[Telling]] = defaultdict(list)
+    told: defaultdict[asyncio.AbstractEventLoop, list[Told]] = defaultdict(list)
     for place, outcome in zip(places, outcomes, strict=True):
-        told[place.loop].append((place.answer, outcome))
+        told[place.answer.get_loop()].append((place, outcome))
     for loop, tellings in told.items():
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(_tell, tellings)
 
 
-def _tell(tellings: list[Telling]) -> None:
-    for answer, outcome in tellings:
-        if answer.done():  # the client went away
+def _tell(tellings: list[Told]) -> None:
+    for place, outcome in tellings:
+        if place.answer.done():  # the client went away
             continue
         if isinstance(outcome, BaseException):
-            answer.set_exception(outcome)
+            place.answer.set_exception(outcome)
         else:
-            answer.set_result(outcome)
+            place.answer.set_result(outcome)

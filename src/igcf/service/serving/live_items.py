@@ -21,16 +21,8 @@ class LiveItems:
     """
 
     def __init__(self, store: ItemStore, current: CurrentModel, when_replaced: Callable[..., None]) -> None:
-        """Look for the first time.
-
-        Args:
-            store: where items are changed.
-            current: the model in service.
-            when_replaced: told of all models in service when new items have joined one of them.
-        """
-        self.store = store
-        self._current = current
-        self._when_replaced = when_replaced
+        """Look for the first time; `when_replaced` gets all models in service when new items have joined one."""
+        self.store, self._current, self._when_replaced = store, current, when_replaced
         self._lock = threading.Lock()
         self._stored: dict[str, StoredItem] = {}
         self._joined: dict[CurrentModel, dict[str, Item]] = {current: {}}
@@ -61,7 +53,7 @@ class LiveItems:
         """Lay all changes over another model, then put it into service; no change falls in between."""
         with self._lock:
             replace_current(self._extended(self._current, served))
-            self._when_replaced(*(each.served for each in self._joined))
+            self._tell()
 
     def attach(self, current: CurrentModel) -> None:
         """Lay all changes, now and later, over one more model."""
@@ -73,7 +65,10 @@ class LiveItems:
         with self._lock:
             kept = {self._current, *currents}
             self._joined = {each: joined for each, joined in self._joined.items() if each in kept}
-            self._when_replaced(*(each.served for each in self._joined))
+            self._tell()
+
+    def _tell(self) -> None:
+        self._when_replaced(*(each.served for each in self._joined))
 
     def is_known(self, item_id: str) -> bool:
         """Whether the model in service has an item."""
@@ -89,8 +84,7 @@ class LiveItems:
 
     def waiting(self) -> list[Item]:
         """Return the items that the model in service does not know, as they are described."""
-        unknown = [item for item in list(self._stored.values()) if not self.is_known(item.item_id)]
-        return [item.described() for item in unknown]
+        return [item.described() for item in list(self._stored.values()) if not self.is_known(item.item_id)]
 
     def _bring_into_force(self, fresh: list[StoredItem]) -> None:
         self._stored |= {item.item_id: item for item in fresh}
@@ -101,7 +95,7 @@ class LiveItems:
                 _lay_over(current.served, fresh)
             else:
                 current.served = self._extended(current, current.served)
-                self._when_replaced(*(each.served for each in self._joined))
+                self._tell()
 
     def _extended(self, current: CurrentModel, served: ServedModel) -> ServedModel:
         """Return a model with all changes, to be put into service as `current`."""
@@ -115,12 +109,9 @@ class LiveItems:
         model = served.trained.model
         if model.content is None:
             return {}
-        unknown = sorted(item_id for item_id in self._stored if model.known_row(item_id) is None)
-        described = {item_id: self._stored[item_id].described() for item_id in unknown}
-        return {
-            item_id: replace(item, hidden=False, available_from=None, available_until=None, image=None)
-            for item_id, item in described.items()
-        }
+        plain = {"hidden": False, "available_from": None, "available_until": None, "image": None}
+        unknown = sorted(item_id for item_id in self._stored if item_id not in model.row_of)
+        return {item_id: replace(self._stored[item_id].described(), **plain) for item_id in unknown}
 
 
 def _lay_over(served: ServedModel, changes: Iterable[StoredItem]) -> None:

@@ -1,5 +1,6 @@
 """Model swaps on every server that shares the store, and the threads that notice what others announce."""
 
+import itertools
 import logging
 import threading
 import time
@@ -8,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from igcf.errors import IgcfError, ModelError, StoreError
-from igcf.model import Model
+from igcf.model import Model, Reward
 from igcf.model.files import model_id
 from igcf.service.context import ServiceContext
 from igcf.service.errors import CatalogueMismatchError, ModelConflictError
@@ -59,35 +60,31 @@ class Repeated:
 
 def background(context: ServiceContext, quick: Mapping[str, Callable[[], object]]) -> list[Repeated]:
     """Start the threads of a service; `quick` are further things to do that never wait for store or learning."""
-    turns = 0
+    turns = itertools.count()
     _note_first(context)
     with suppress(IgcfError):  # told by the readiness, and tried again in every turn
         context.experiments.follow()
 
     def look_ready() -> None:
-        nonlocal turns
-        if turns % READY_EVERY == 0:
+        if next(turns) % READY_EVERY == 0:
             readiness(context)
-        turns += 1
 
     def learn() -> None:
         context.items_from_log.look(context.current_model.served)
         context.experiments.learn()
 
+    follows: dict[str, Callable[[], object]] = {
+        "cannot follow to the announced model": lambda: follow(context),
+        "cannot follow the experiment": context.experiments.follow,
+        "cannot look for deleted users": lambda: context.users.forget_hashed(context.audit.follow()),
+        "cannot look for changed items": context.items.look,
+        "cannot count what was ignored": lambda: learn_ignored(context),
+        "cannot set gauges": context.observe,
+        "cannot look for health": look_ready,
+    }
     return [
         Repeated("igcf-keys", {**quick, "cannot share metrics with the other workers": context.metrics.share}),
-        Repeated(
-            "igcf-follow",
-            {
-                "cannot follow to the announced model": lambda: follow(context),
-                "cannot follow the experiment": context.experiments.follow,
-                "cannot look for deleted users": lambda: context.users.forget_hashed(context.audit.follow()),
-                "cannot look for changed items": context.items.look,
-                "cannot count what was ignored": lambda: learn_ignored(context),
-                "cannot set gauges": context.observe,
-                "cannot look for health": look_ready,
-            },
-        ),
+        Repeated("igcf-follow", follows),
         Repeated("igcf-learn", {"cannot learn new items": learn}),
     ]
 
@@ -101,10 +98,8 @@ def learn_ignored(context: ServiceContext) -> None:
 
 def readiness(context: ServiceContext) -> list[str]:
     """Find what keeps this process from answering well; empty when nothing does."""
-    found = (context.current_model.problem, context.experiments.problem)
+    found = (context.current_model.problem, context.experiments.problem, _store_problem(context.store))
     problems = [problem for problem in found if problem is not None]
-    if unreachable := _store_problem(context.store):
-        problems.append(unreachable)
     if len(context.current_model.served.model.added) and not context.items_from_log.has_read:
         problems.append("the reactions to new items are not read yet")
     if context.audit.waiting >= context.settings.audit_queue:
@@ -136,8 +131,12 @@ def load_and_announce(context: ServiceContext, folder: str, *, force: bool = Fal
         if not force:
             refuse_other_catalogue(context.current_model.served.trained.model, served.model)
         _note_first(context)
-        generation = context.store.announce(served.folder, served.model_id)
-        _replace(context, served, generation)
+        return _announce(context, served)
+
+
+def _announce(context: ServiceContext, served: ServedModel, *, after: int | None = None) -> ModelLoaded:
+    generation = context.store.announce(served.folder, served.model_id, after=after)
+    _replace(context, served, generation)
     return ModelLoaded(model=served.model_id, items=served.model.n_items, generation=generation)
 
 
@@ -154,9 +153,7 @@ def roll_back(context: ServiceContext) -> ModelLoaded:
     with context.current_model.lock:
         known = announcements(context.store.database)
         served = ServedModel.from_folder(previous_folder(known), context.settings)
-        generation = context.store.announce(served.folder, served.model_id, after=known[0].generation)
-        _replace(context, served, generation)
-    return ModelLoaded(model=served.model_id, items=served.model.n_items, generation=generation)
+        return _announce(context, served, after=known[0].generation)
 
 
 def previous_folder(newest_first: Sequence[Announcement]) -> Path:
@@ -172,25 +169,21 @@ def previous_folder(newest_first: Sequence[Announcement]) -> Path:
 
 def refuse_other_catalogue(now: Model, then: Model) -> None:
     """Refuse a model that knows less than half of the items in service, or has another scale of values."""
-    known, items = set(then.item_ids), now.item_ids
-    n_shared = sum(item_id in known for item_id in items)
-    if n_shared < LEAST_OVERLAP * len(items):
+    n_shared = sum(item_id in then.row_of for item_id in now.item_ids)
+    share, anyway = f"{n_shared / now.n_items:.0%}", "force the swap to serve it all the same"
+    if n_shared < LEAST_OVERLAP * now.n_items:
         raise CatalogueMismatchError(
-            f"the model knows {n_shared} of the {len(items)} items in service "
-            f"({n_shared / len(items):.0%}); force the swap to serve it all the same"
+            f"the model knows {n_shared} of the {now.n_items} items in service ({share}); {anyway}"
         )
-    before, after = (
-        (each.reward.kind, each.reward.low, each.reward.high, each.reward.is_implicit) for each in (now, then)
-    )
-    if before != after:
+    if (before := _scale(now.reward)) != (after := _scale(then.reward)):
         raise CatalogueMismatchError(
-            f"the scale of the values changes from {_scale(*before)} to {_scale(*after)} "
-            f"(it knows {n_shared / len(items):.0%} of the items in service); force the swap to serve it all the same"
+            f"the scale of the values changes from {before} to {after} "
+            f"(it knows {share} of the items in service); {anyway}"
         )
 
 
-def _scale(kind: str, low: float, high: float, is_implicit: bool) -> str:
-    return f"{kind}, {low:g} to {high:g}{', implicit' if is_implicit else ''}"
+def _scale(reward: Reward) -> str:
+    return f"{reward.kind}, {reward.low:g} to {reward.high:g}{', implicit' if reward.is_implicit else ''}"
 
 
 def follow(context: ServiceContext) -> bool:

@@ -184,7 +184,7 @@ def pick_items(session: Session, k: int, reserve: int = 0, *, fewer: bool, **ask
     while low < high:  # caps may leave fewer than may be shown
         middle = (low + high + 1) // 2
         try:
-            probe.recommend(middle, **asked)
+            probe.recommend(middle, **asked | {"draws": 0})
             low = middle
         except NoItemsLeftError:
             high = middle - 1
@@ -234,22 +234,16 @@ def _policy(name: str, asked: float | None, own: float | None, explore: float | 
 def _items(
     served: ServedModel, picks: Sequence[Recommendation], k: int, otherwise: Reason = "learn"
 ) -> list[RecommendedItem]:
-    model, new_items, popularity = served.model, served.recommender.new_items, served.popularity
-    titles, categories = model.catalogue.titles, model.catalogue.categories
+    model, new_items = served.model, served.recommender.new_items
     found = []
     for pick in picks:
         row, fields = model.item_row(pick.item_id), pick._asdict()
         fields |= {"propensity": _known(pick.propensity), "slot_propensity": _known(pick.slot_propensity)}
         if not pick.propensity_error > 0:
             del fields["propensity_error"]
-        item = RecommendedItem(
-            item=pick.item_id,
-            title=titles[row] if titles else None,
-            categories=list(categories[row]) if categories else [],
-            popularity_rank=popularity.item(row),
-            reason="please" if pick.mean_rank <= max(k, pick.rank) else otherwise,  # the reserve follows the first k
-            **fields,
-        )
+        # the reserve follows the first k
+        reason = "please" if pick.mean_rank <= max(k, pick.rank) else otherwise
+        item = RecommendedItem(**served.named(row), **fields, reason=reason)
         if new_items is not None and row in new_items and not new_items.is_settled(row):
             item.new = True
         found.append(item)

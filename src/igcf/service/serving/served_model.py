@@ -83,13 +83,7 @@ class ServedModel:
     """One model in service, with its recommender; another model is another object."""
 
     def __init__(
-        self,
-        model: Model,
-        model_id: str,
-        folder: str,
-        policy: PolicyChoice,
-        forgetting: float,
-        lists: ItemLists | None = None,
+        self, model: Model, model_id: str, folder: str, policy: PolicyChoice, forgetting: float, lists: ItemLists | None
     ) -> None:
         index: Literal["exact"] | ItemLists = "exact" if lists is None else lists
         seed = randbits(64)  # servers, and one server before and after a restart, must not draw alike
@@ -108,8 +102,7 @@ class ServedModel:
         self.policy = policy
         """How items are chosen when a request does not say."""
         self.map_points = map_points(model)
-        expected = model.expected(model.prior_mean)
-        self.popular_rows: IntArray = np.argsort(-expected, kind="stable")
+        self.popular_rows: IntArray = np.argsort(-model.expected(model.prior_mean), kind="stable")
         """Rows of the items, the population's favourite first."""
         self.popularity: IntArray = np.empty(model.n_items, dtype=np.int64)
         """Rank of each row in the population's order, from 1."""
@@ -159,15 +152,10 @@ class ServedModel:
         pairs = zip(now.item_ids, titles, strict=True)
         return now.computed("search", lambda: [f"{item_id}\n{title}".casefold() for item_id, title in pairs])
 
-    def title(self, row: int) -> str | None:
-        """Look up the title of an item, where it has one."""
-        titles = self.catalogue.titles
-        return titles[row] if titles else None
-
     def title_of(self, item_id: str) -> str | None:
         """Look up the title of an item by its id, also of one that this model does not know."""
-        row = self.model.known_row(item_id)
-        return None if row is None else self.title(row)
+        row, titles = self.model.known_row(item_id), self.catalogue.titles
+        return None if row is None or not titles else titles[row]
 
     def categories(self, row: int) -> list[str]:
         """Look up the categories of an item."""
@@ -176,12 +164,9 @@ class ServedModel:
 
     def named(self, row: int) -> dict[str, Any]:
         """Return the fields of `NamedItem`."""
-        return {
-            "item": self.model.item_ids[row],
-            "title": self.title(row),
-            "categories": self.categories(row),
-            "popularity_rank": int(self.popularity[row]),
-        }
+        item_id, rank = self.model.item_ids[row], self.popularity.item(row)
+        title, categories = self.title_of(item_id), self.categories(row)
+        return {"item": item_id, "title": title, "categories": categories, "popularity_rank": rank}
 
     def available(self) -> BoolArray | None:
         """Return which items may be shown now, (items,); None: all of them."""
@@ -193,7 +178,5 @@ class ServedModel:
         With an index it is the belief alone.
         """
         belief = 8 * self.model.dim * (self.model.dim + 1) + 2_000
-        if self.lists is not None:
-            return belief
-        kept = len(self.model.scored) + (0 if self.model.is_linear else 1)
-        return (8 * kept + 1) * self.model.n_items + belief
+        kept = len(self.model.scored) + (not self.model.is_linear)
+        return belief if self.lists is not None else (8 * kept + 1) * self.model.n_items + belief

@@ -52,7 +52,7 @@ MOST_NAMED = 3
 FIRST_IMPRESSION = 2.5
 """Least difference of lifts for a comparison of two clusters, neither certain enough to be named."""
 NOUNS = dict.fromkeys(("synthetic", "ml-100k", "ml-1m", "eachmovie"), "films") | {"kuairec": "videos"}
-COUNTABLE = frozenset("album artist article book film game movie product song track video".split())
+COUNTABLE = {"album", "artist", "article", "book", "film", "game", "movie", "product", "song", "track", "video"}
 """Columns of items that say what the items are."""
 
 
