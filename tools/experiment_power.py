@@ -4,8 +4,7 @@ import argparse
 
 import numpy as np
 
-from igcf.experiments.differences import FEWEST_USERS, tuning
-from igcf.experiments.planning import plan
+from igcf.experiments.differences import FEWEST_USERS, plan, tuning
 
 
 def declared(

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from igcf.errors import ConfigError
-from igcf.experiments.differences import MISMATCH, compare, mismatch_evidence, radius
-from igcf.experiments.planning import plan
+from igcf.experiments.differences import MISMATCH, compare, mismatch_evidence, plan, radius
 from tools.experiment_power import declared
 
 

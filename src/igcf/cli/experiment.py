@@ -9,7 +9,7 @@ from igcf.cli.options import AS_JSON, EXISTING
 from igcf.cli.output import echo, emit_json, note
 from igcf.cli.service_options import in_store
 from igcf.errors import ConfigError
-from igcf.experiments import planning
+from igcf.experiments import differences
 from igcf.service.experiment_report import report_experiment
 from igcf.service.models.experiments import ExperimentReport
 from igcf.service.serving.experiment_changes import (
@@ -46,7 +46,7 @@ def experiment() -> None:
 @AS_JSON
 def plan(lift: float, rate: float, std: float | None, share: float, power: float, as_json: bool) -> None:
     """Say how many users it takes to find a difference, however often you look before the end."""
-    found = planning.plan(lift, rate, std=std, share=share, power=power)
+    found = differences.plan(lift, rate, std=std, share=share, power=power)
     if as_json:
         emit_json(vars(found))
     else:

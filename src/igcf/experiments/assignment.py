@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import accumulate
 from math import isfinite
 
 from igcf.errors import ConfigError
@@ -25,10 +26,9 @@ def parts_of(shares: Mapping[str, float]) -> dict[str, int]:
     total = sum(shares.values())
     if abs(total - 1) > 1 / PARTS:
         raise ConfigError(f"the shares of the arms add up to {total:g}; expected 1")
-    names = list(shares)
-    ends = [round(sum(shares[name] for name in names[: i + 1]) * PARTS) for i in range(len(names))]
+    ends = [round(end * PARTS) for end in accumulate(shares.values())]
     ends[-1] = PARTS
-    return {name: end - start for name, start, end in zip(names, [0, *ends], ends, strict=False)}
+    return {name: end - start for name, start, end in zip(shares, [0, *ends], ends, strict=False)}
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,15 @@ class Layout:
         for length, arm in reversed(self.cells):
             given = min(length, surplus[arm])
             surplus[arm] -= given
-            freed: list[tuple[int, str]] = []
+            kept = length - given
             while given:
                 needed, taker = missing.pop()
                 part = min(needed, given)
-                freed.append((part, taker))
+                cells.append((part, taker))
                 given -= part
                 if needed > part:
                     missing.append((needed - part, taker))
-            kept = length - sum(part for part, _ in freed)
-            cells += [*freed, *([(kept, arm)] if kept else [])]
+            cells += [(kept, arm)] if kept else []
         return Layout(tuple(reversed(cells)))
 
     def arm(self, place: int) -> str:
@@ -77,11 +76,7 @@ class Layout:
 
     def edges(self) -> list[int]:
         """Return where cells begin."""
-        starts, start = [], 0
-        for length, _ in self.cells:
-            starts.append(start)
-            start += length
-        return starts
+        return [0, *accumulate(length for length, _ in self.cells[:-1])]
 
 
 def unmoved(layouts: Sequence[Layout]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.special import gammaln
+from scipy.stats import norm
 
 from igcf.arrays import FloatArray
 from igcf.errors import ConfigError
@@ -27,6 +28,8 @@ MISMATCH = 0.001
 """Chance at which an assignment that is as it should be is ever reported as broken."""
 PRIOR_STRENGTH = 100.0
 """Users that the alternative of the check of the assignment counts for."""
+MOST_USERS = 10**12
+"""Users beyond which there is no plan."""
 Verdict = Literal["better", "worse", "undecided"]
 
 
@@ -66,11 +69,8 @@ def compare(
 ) -> Difference:
     """Compare one number per user between two arms.
 
-    Args:
-        arm: a number for each user of the arm.
-        control: the same for the users of the control.
-        planned_users: users of both at which the interval is narrowest; chosen before one looks.
-        alpha: chance that the interval ever leaves the true difference out.
+    The interval is narrowest at `planned_users` of both, chosen before one looks; `alpha` is the chance that it ever
+    leaves the true difference out.
     """
     found = [float(each.mean()) if len(each) else 0.0 for each in (arm, control)]
     difference, wide = found[0] - found[1], inf
@@ -82,11 +82,9 @@ def compare(
 
 
 def mismatch_evidence(counts: Sequence[int], shares: Sequence[float]) -> float:
-    """Return the e-value against the assignment: `1 / MISMATCH` is ever reached with probability `MISMATCH` at most.
+    """Return the e-value against the assignment of users (`counts` per arm) by shares that add up to 1.
 
-    Args:
-        counts: users per arm.
-        shares: the share that each arm should have; they add up to 1.
+    `1 / MISMATCH` is ever reached with probability `MISMATCH` at most.
     """
     n, share = np.asarray(counts, dtype=np.float64), np.asarray(shares, dtype=np.float64)
     if n.shape != share.shape or abs(share.sum() - 1) > 1e-6:
@@ -97,3 +95,66 @@ def mismatch_evidence(counts: Sequence[int], shares: Sequence[float]) -> float:
     n, prior = n[live], PRIOR_STRENGTH * share[live]
     gain = gammaln(prior.sum()) - gammaln((prior + n).sum()) + (gammaln(prior + n) - gammaln(prior)).sum()
     return float(np.exp(min(gain - (n * np.log(share[live])).sum(), 700.0)))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Users of arm and control together, and what they suffice for."""
+
+    users: int
+    rate: float
+    lift: float
+    difference: float
+    std: float
+    share: float
+    power: float
+    alpha: float
+
+
+def plan(
+    lift: float, rate: float, *, std: float | None = None, share: float = 0.5, power: float = 0.9, alpha: float = ALPHA
+) -> Plan:
+    """Find the smallest number of users at which a lift is found with the power asked for.
+
+    It counts what is found at that number of users alone; looks before it find some of it earlier.
+
+    Args:
+        lift: relative difference of the means, such as 0.05.
+        rate: mean of the metric in the control.
+        std: spread of the metric from user to user; None: that of a yes or no with this rate.
+        share: share of the arm; the control has the rest.
+        power: chance that the difference is found.
+        alpha: chance of a false alarm, over all looks.
+    """
+    for name, value, is_good, wanted in (
+        ("lift", lift, abs(lift) > 0, "any number but 0"),
+        ("rate", rate, rate > 0, "above 0"),
+        ("share", share, 0 < share < 1, "between 0 and 1"),
+        ("power", power, 0 < power < 1, "between 0 and 1"),
+        ("std", std, std is None or std > 0, "above 0"),
+    ):
+        if not is_good:
+            raise ConfigError(f"{name} is {value:g}; expected {wanted}")
+    lifted = rate * (1 + lift)
+    if std is None and rate >= 1:
+        raise ConfigError(
+            f"rate is {rate:g}; pass the standard deviation by user (--std) for a metric other than yes or no"
+        )
+    if std is None and not 0 < lifted < 1:
+        raise ConfigError(f"a lift of {lift:g} makes a rate of {rate:g} {lifted:g}; expected one between 0 and 1")
+    before, after = (sqrt(mean * (1 - mean)) if std is None else std for mean in (rate, lifted))
+    difference = abs(lifted - rate)
+
+    def is_enough(n: int) -> bool:
+        error = sqrt(after**2 / (n * share) + before**2 / (n * (1 - share)))
+        return difference >= radius(error, n, planned_users=n, alpha=alpha) + float(norm.ppf(power)) * error
+
+    low, high = 0, int(FEWEST_USERS / min(share, 1 - share))
+    while not is_enough(high):
+        low, high = high, high * 2
+        if high > MOST_USERS:
+            raise ConfigError(f"a lift of {lift:g} of {rate:g} takes more than {MOST_USERS:g} users")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return Plan(high, rate, lift, difference, before, share, power, alpha)

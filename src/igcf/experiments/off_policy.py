@@ -62,7 +62,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """How far a log carries."""
+    """How far a log carries under a model of rewards."""
 
     kind: Kind
     effective_size: float
@@ -72,7 +72,7 @@ class Diagnostics:
     """Estimated share of what the candidate would show that the log never shows."""
     missing_error: float
     refusal: str | None
-    """Why nothing may be concluded under this model of rewards; None: it may."""
+    """Why nothing may be concluded; None: it may."""
 
 
 @dataclass(frozen=True)
@@ -111,28 +111,21 @@ def evaluate(log: LoggedSlates) -> Evaluation:
     is_slot = ~np.isnan(log.rewards)
     reward = np.where(is_slot, log.rewards, 0.0)
     expected, own = direct_method(log)
+    logged, weights_by_kind = reward.sum(axis=1), _weights(log, is_slot)
     estimates: list[Estimate] = []
-    found: list[Diagnostics] = []
-    robust: list[FloatArray] = []
-    for kind, weights in _weights(log, is_slot).items():
+    for kind, weights in weights_by_kind.items():
         prefix = "" if log.rewards.shape[1] == 1 else f"{kind} "
         clipped = np.minimum(weights, sqrt(len(weights)))
-        doubly = (own + weights * (reward - expected)).sum(axis=1)
+        robust = (own + weights * (reward - expected)).sum(axis=1)
+        if not estimates:
+            difference = _mean("difference", robust - logged, log.users)
         estimates += [
             _mean(f"{prefix}ips, clipped", (clipped * reward).sum(axis=1), log.users),
             _ratio(f"{prefix}self-normalised ips", weights, reward, is_slot, log.users),
-            _mean(f"{prefix}doubly robust", doubly, log.users),
+            _mean(f"{prefix}doubly robust", robust, log.users),
         ]
-        found.append(_diagnostics(kind, weights, is_slot, log.users))
-        robust.append(doubly)
-    logged = reward.sum(axis=1)
-    return Evaluation(
-        len(reward),
-        _mean("logged", logged, log.users),
-        tuple(estimates),
-        _mean("difference", robust[0] - logged, log.users),
-        tuple(found),
-    )
+    found = tuple(_diagnostics(kind, each, is_slot, log.users) for kind, each in weights_by_kind.items())
+    return Evaluation(len(reward), _mean("logged", logged, log.users), tuple(estimates), difference, found)
 
 
 def direct_method(log: LoggedSlates) -> tuple[FloatArray, FloatArray]:
@@ -143,7 +136,7 @@ def direct_method(log: LoggedSlates) -> tuple[FloatArray, FloatArray]:
     is_slot = ~np.isnan(log.rewards)
     units = np.arange(len(log.rewards)) if log.users is None else log.users
     folds = (units % FOLDS)[:, None] * np.ones_like(is_slot, dtype=np.int64)
-    expected, own = np.zeros(log.rewards.shape), np.zeros(log.rewards.shape)
+    expected, own = np.zeros((2, *log.rewards.shape))
     for fold in range(FOLDS):
         fitted, used = is_slot & (folds != fold), is_slot & (folds == fold)
         x, y = (log.expected[fitted], log.rewards[fitted]) if fitted.any() else (np.zeros(1), np.zeros(1))
@@ -199,13 +192,9 @@ def _diagnostics(kind: Kind, weights: FloatArray, is_slot: BoolArray, users: Int
 
 def _refusal(size: float, missing: float, error: float) -> str | None:
     if missing - error > MOST_MISSING:
-        return (
-            f"no conclusion: the log never shows about {missing:.0%} of what the candidate would show; serve "
-            "with `--explore` for some time, or try the candidate in an experiment"
-        )
+        found = f"the log never shows about {missing:.0%} of what the candidate would show"
+        return f"no conclusion: {found}; serve with `--explore` for some time, or try the candidate in an experiment"
     if size < LEAST_SIZE:
-        return (
-            f"no conclusion: the log is worth {size:.0f} answers of the candidate, at least "
-            f"{LEAST_SIZE:.0f} are needed; log more answers, or explore a larger share"
-        )
+        found = f"the log is worth {size:.0f} answers of the candidate, at least {LEAST_SIZE:.0f} are needed"
+        return f"no conclusion: {found}; log more answers, or explore a larger share"
     return None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from types import TracebackType
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, cast
 
 import httpx
 from pydantic import ValidationError
@@ -19,7 +19,6 @@ from igcf.service.client_calls import Answer, Call
 from igcf.service.errors import OverloadedError, ServiceUnavailableError
 
 P = ParamSpec("P")
-Method = TypeVar("Method", bound=Callable[..., object])
 TIMEOUT_S = 30.0
 PAUSES_S = (0.1, 0.3, 1.0, 2.0)
 """Waits before the next try when the service cannot be reached or is overloaded."""
@@ -29,27 +28,22 @@ BUSY = frozenset({408, 429, 502, 503, 504})
 
 def _sync(call: Callable[P, Call[Answer]]) -> Callable[Concatenate["Client", P], Answer]:
     """Make a method that sends a call."""
-
-    @wraps(call)
-    def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> Answer:
-        return self.send(call(*args, **kwargs))
-
-    return _with_self(method)
+    return cast("Any", _sending(call))
 
 
 def _async(call: Callable[P, Call[Answer]]) -> Callable[Concatenate["AsyncClient", P], Awaitable[Answer]]:
     """Make a method that sends a call, to be awaited."""
+    return cast("Any", _sending(call))
+
+
+def _sending(call: Callable[P, Call[Answer]]) -> Callable[..., object]:
+    """Make a method that sends a call, with the signature of the call after `self`."""
 
     @wraps(call)
-    async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> Answer:
-        return await self.send(call(*args, **kwargs))
+    def method(self: "Client | AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> object:
+        return self.send(call(*args, **kwargs))
 
-    return _with_self(method)
-
-
-def _with_self(method: Method) -> Method:
-    """Let a method show the signature of its call, after `self`."""
-    signature = inspect.signature(method)
+    signature = inspect.signature(call)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     method.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
     return method

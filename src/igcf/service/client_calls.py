@@ -61,14 +61,9 @@ def recommend(
 def feedback(
     user: str, item: str, value: float | None = None, **options: Unpack[FeedbackOptions]
 ) -> Call[responses.FeedbackReceipt]:
-    """Report a reaction, by its value or its kind.
+    """Report a reaction: its value in the units of the log, or its `kind` ("shown": no reaction, "skip": not now, ...).
 
-    Args:
-        user: id of the user.
-        item: id of the item.
-        value: in the units of the log; None without a kind: a success, where every reaction of the log counts alike.
-        options: `kind` ("shown": no reaction, "skip": not now, or a kind of the model), `time`, `event_id`,
-            `recommendation_id`, `context`; see `Feedback`.
+    Neither of both is a success, where every reaction of the log counts alike.
     """
     body = _reaction({"item": item, "value": value, **options})
     return Call("POST", f"/v1/users/{_part(user)}/feedback", responses.FeedbackReceipt, body)
@@ -102,9 +97,9 @@ def undo(user: str, event_id: str) -> Call[responses.UndoResponse]:
     return Call("DELETE", f"/v1/users/{_part(user)}/feedback/{_part(event_id)}", responses.UndoResponse)
 
 
-def user(user: str, *, cov: bool = False, limit: int | None = None) -> Call[responses.UserState]:
+def user(user: str, *, cov: bool = False, limit: int = 1_000) -> Call[responses.UserState]:
     """Return history, as many of the latest reactions as `limit` says, and belief."""
-    return Call("GET", f"/v1/users/{_part(user)}", responses.UserState, params={"cov": cov} | _limited(limit))
+    return Call("GET", f"/v1/users/{_part(user)}", responses.UserState, params={"cov": cov, "limit": limit})
 
 
 def users(*, after: str | None = None, limit: int = 1_000) -> Call[responses.UserPage]:
@@ -118,23 +113,15 @@ def item_feedback(item: str, *, after: str | None = None, limit: int = 1_000) ->
     return Call("GET", path, responses.ItemFeedbackPage, params=_paged(after, limit))
 
 
-def _paged(after: str | None, limit: int) -> dict[str, Any]:
-    return {"limit": limit} | ({} if after is None else {"after": after})
-
-
 def forget(user: str) -> Call[responses.DeletionResponse]:
     """Delete everything about a user."""
     return Call("DELETE", f"/v1/users/{_part(user)}", responses.DeletionResponse)
 
 
-def explain(user: str, item: str, *, limit: int | None = None) -> Call[responses.ExplanationResponse]:
+def explain(user: str, item: str, *, limit: int = 1_000) -> Call[responses.ExplanationResponse]:
     """Return where an expected reward comes from; `limit` is how many reactions are named, those that matter most."""
     path = f"/v1/users/{_part(user)}/explanations/{_part(item)}"
-    return Call("GET", path, responses.ExplanationResponse, params=_limited(limit))
-
-
-def _limited(limit: int | None) -> dict[str, Any]:
-    return {} if limit is None else {"limit": limit}
+    return Call("GET", path, responses.ExplanationResponse, params={"limit": limit})
 
 
 def items(query: str = "", *, after: str | None = None, limit: int = 50) -> Call[item_responses.CataloguePage]:
@@ -189,6 +176,10 @@ def retire_item(item: str) -> Call[item_responses.ItemRetired]:
 def similar(item: str, *, limit: int = 10) -> Call[item_responses.SimilarItems]:
     """Return the items that the same people like."""
     return Call("GET", f"/v1/items/{_part(item)}/similar", item_responses.SimilarItems, params={"limit": limit})
+
+
+def _paged(after: str | None, limit: int) -> dict[str, Any]:
+    return {"limit": limit} | ({} if after is None else {"after": after})
 
 
 def _part(text: str) -> str:

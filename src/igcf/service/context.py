@@ -49,11 +49,7 @@ class ServiceContext:
     ) -> "ServiceContext":
         """Load the model, open the store (migrating it where needed) and start the audit log.
 
-        Args:
-            model: the model to serve first, or its folder.
-            settings: limits and places.
-            generation: models announced after this one are followed; None: those announced from now on.
-            metrics_folder: where several workers share their metrics.
+        Models announced after `generation` are followed; None: those announced from now on.
         """
         served = model if isinstance(model, ServedModel) else ServedModel.from_folder(model, settings)
         if settings.models is None:
@@ -69,12 +65,7 @@ class ServiceContext:
             store=store,
             current_model=current,
             users=users,
-            audit=AuditLog(
-                store,
-                size=settings.audit_queue,
-                wait_s=settings.store_wait_s,
-                days=settings.audit_days,
-            ),
+            audit=AuditLog(store, size=settings.audit_queue, wait_s=settings.store_wait_s, days=settings.audit_days),
             metrics=metrics,
             versions=VersionReader(store),
             items_from_log=ItemsFromLog(store),
@@ -86,11 +77,9 @@ class ServiceContext:
 
     def place(self, user_id: str) -> Place:
         """Find what a user is served: that of their arm where an experiment runs."""
-        found = self.experiments.place(user_id)
-        if found is not None:
-            return found
         served = self.current_model.served
-        return Place(served, served.policy, self.settings.explore, self.rules)
+        common = Place(served, served.policy, self.settings.explore, self.rules)
+        return self.experiments.place(user_id) or common
 
     def observe(self) -> None:
         """Set the gauges to their current values."""

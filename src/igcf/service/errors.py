@@ -15,16 +15,33 @@ from igcf.errors import (
     UnknownItemError,
 )
 
+log = logging.getLogger("igcf.service")
+STORE_AWAY = "the store did not answer; try again, a reaction with the same event_id counts once"
+LONGEST_MESSAGE = 1000
+STATUS: dict[type[IgcfError], int] = {
+    **dict.fromkeys((ConfigError, DataError, FeedbackError, ModelError), 422),
+    UnknownItemError: 404,
+    NoItemsLeftError: 409,
+    StoreError: 503,
+}
 
-class RequestError(IgcfError):
+
+class ServiceError(IgcfError):
+    """A refusal that the service adds to those of the library."""
+
+    def __init_subclass__(cls, *, status: int) -> None:
+        STATUS[cls] = status
+
+
+class RequestError(ServiceError, status=422):
     """A request that does not follow the schema."""
 
 
-class UnknownEventError(IgcfError):
+class UnknownEventError(ServiceError, status=404):
     """A reaction that is not in the log of this user."""
 
 
-class EventConflictError(IgcfError):
+class EventConflictError(ServiceError, status=409):
     """An event id under which another reaction is stored."""
 
     def __init__(self, message: str, stored: Mapping[str, Any] | None = None) -> None:
@@ -33,23 +50,23 @@ class EventConflictError(IgcfError):
         """The reaction that is stored."""
 
 
-class KeyRequiredError(IgcfError):
+class KeyRequiredError(ServiceError, status=401):
     """No key was sent, or one that is not known."""
 
 
-class ForbiddenError(IgcfError):
+class ForbiddenError(ServiceError, status=403):
     """The key is known but may not do this, or a page of another site asks."""
 
 
-class BadRequestError(IgcfError):
+class BadRequestError(ServiceError, status=400):
     """An ambiguous request, such as one with conflicting headers."""
 
 
-class NotFoundError(IgcfError):
+class NotFoundError(ServiceError, status=404):
     """A path without a route."""
 
 
-class MethodNotAllowedError(IgcfError):
+class MethodNotAllowedError(ServiceError, status=405):
     """A path that does not take this method."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
@@ -57,85 +74,52 @@ class MethodNotAllowedError(IgcfError):
         super().__init__(f"this address takes {self.allowed}")
 
 
-class BodyTooLargeError(IgcfError):
+class BodyTooLargeError(ServiceError, status=413):
     """A body beyond the limit."""
 
 
-class BodyTimeoutError(IgcfError):
+class BodyTimeoutError(ServiceError, status=408):
     """A body that did not arrive in time."""
 
 
-class UnsupportedMediaTypeError(IgcfError):
+class UnsupportedMediaTypeError(ServiceError, status=415):
     """A body that is not declared as JSON."""
 
 
-class InternalError(IgcfError):
+class InternalError(ServiceError, status=500):
     """A defect of the service."""
 
 
-class OverloadedError(IgcfError):
+class OverloadedError(ServiceError, status=503):
     """More work than this server does at a time."""
 
 
-class TimeBudgetError(IgcfError):
+class TimeBudgetError(ServiceError, status=422):
     """A request that takes longer than one may."""
 
 
-class RequestCancelledError(IgcfError):
+class RequestCancelledError(ServiceError, status=400):
     """A request without a waiting client."""
 
 
-class CatalogueMismatchError(IgcfError):
+class CatalogueMismatchError(ServiceError, status=409):
     """A model of another catalogue than the one in service."""
 
 
-class UnknownExperimentError(IgcfError):
+class UnknownExperimentError(ServiceError, status=404):
     """An experiment that this store has never had."""
 
 
-class ExperimentConflictError(IgcfError):
+class ExperimentConflictError(ServiceError, status=409):
     """An experiment that contradicts the one that runs."""
 
 
-class ModelConflictError(IgcfError):
+class ModelConflictError(ServiceError, status=409):
     """No earlier model, or another one has been announced since."""
 
 
 class ServiceUnavailableError(StoreError):
     """The client could not reach the service."""
-
-
-log = logging.getLogger("igcf.service")
-STORE_AWAY = "the store did not answer; try again, a reaction with the same event_id counts once"
-LONGEST_MESSAGE = 1000
-STATUS: dict[type[IgcfError], int] = {
-    RequestError: 422,
-    ConfigError: 422,
-    DataError: 422,
-    FeedbackError: 422,
-    ModelError: 422,
-    UnknownItemError: 404,
-    UnknownEventError: 404,
-    NoItemsLeftError: 409,
-    EventConflictError: 409,
-    KeyRequiredError: 401,
-    ForbiddenError: 403,
-    BadRequestError: 400,
-    NotFoundError: 404,
-    MethodNotAllowedError: 405,
-    BodyTimeoutError: 408,
-    BodyTooLargeError: 413,
-    UnsupportedMediaTypeError: 415,
-    InternalError: 500,
-    CatalogueMismatchError: 409,
-    ModelConflictError: 409,
-    ExperimentConflictError: 409,
-    UnknownExperimentError: 404,
-    TimeBudgetError: 422,
-    RequestCancelledError: 400,
-    OverloadedError: 503,
-    StoreError: 503,
-}
 
 
 def status_of(error: IgcfError) -> int:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from igcf.model.files import load_model
 from igcf.service.errors import UnknownExperimentError
 from igcf.service.models.experiments import ExperimentReport, ReportedArm, ReportedMetric
 from igcf.service.serving.experiment_changes import experiment_state
+from igcf.service.serving.experiments import layout_of
 from igcf.service.store.decisions import experiment_rows
 from igcf.service.store.figures import experiment_answers, shown_reactions
 from igcf.service.store.items import ItemStore
@@ -35,28 +37,24 @@ class _User:
     values: dict[str, float] = field(default_factory=dict)
     """By item, the reaction to it since."""
 
+    def hits(self, satisfied: float) -> list[str]:
+        """Return the items that succeeded."""
+        return [item for item, value in self.values.items() if value >= satisfied]
+
 
 def report_experiment(store: Store, name: str | None = None, columns: Sequence[str] = ()) -> ExperimentReport:
-    """Report on an experiment of a store.
+    """Report on an experiment of a store, the latest unless it is named.
 
     Users count who have been in one arm all along, from their first answer in the experiment on. A reaction counts
-    where its item was shown to the user in the experiment before.
-
-    Args:
-        store: where the answers and the reactions are.
-        name: the experiment; None: the latest.
-        columns: numbers of the items, each a further metric: its sum over the items that succeeded. `value` is the
-            value of the reaction, of any item.
+    where its item was shown to the user in the experiment before. `columns` are numbers of the items, each a further
+    metric: its sum over the items that succeeded. `value` is the value of the reaction, of any item.
     """
     rows = experiment_rows(store.database)
-    own = [row for row in rows if name is None or row.name == name]
+    own = [row for row in rows if row.name == (rows[0].name if name is None else name)]
     if not own:
-        raise UnknownExperimentError(
-            "there has been no experiment" if name is None else f"there is no experiment {name!r}"
-        )
-    own = [row for row in own if row.name == own[0].name]
+        raise UnknownExperimentError("there has been no experiment" + ("" if name is None else f" {name!r}"))
     definition = json.loads(own[0].definition)
-    layouts = [Layout(tuple((length, arm) for length, arm in json.loads(row.layout))) for row in reversed(own)]
+    layouts = [layout_of(row) for row in reversed(own)]
     weights = {column: _numbers(store, definition, column) for column in columns}
     users, left_out = _users(store, own[0].name, layouts)
     _add_reactions(store, users)
@@ -66,10 +64,13 @@ def report_experiment(store: Store, name: str | None = None, columns: Sequence[s
     shares = [kept.get(arm, 0) / max(sum(kept.values()), 1) for arm in arms]
     evidence = mismatch_evidence([len(by_arm[arm]) for arm in arms], shares)
     metrics: dict[str, Callable[[_User], float]] = {
-        "successes per answer": lambda user: _successes(user, definition["satisfied"]) / user.answers,
+        "successes per answer": lambda user: len(user.hits(definition["satisfied"])) / user.answers,
         "reactions per user": lambda user: float(len(user.values)),
         "chance of a reaction": lambda user: float(bool(user.values)),
-        **{f"{column} per user": _Summed(numbers, definition["satisfied"]) for column, numbers in weights.items()},
+        **{
+            f"{column} per user": partial(_total, numbers, definition["satisfied"])
+            for column, numbers in weights.items()
+        },
     }
     found = []
     for metric, measure in metrics.items():
@@ -77,19 +78,9 @@ def report_experiment(store: Store, name: str | None = None, columns: Sequence[s
         for arm in arms[1:]:
             alpha = ALPHA / (len(arms) - 1)
             each = compare(numbers[arm], numbers[arms[0]], planned_users=definition["users"], alpha=alpha)
-            ends = each.low, each.high
-            low, high = (end if isfinite(end) else None for end in ends)
+            told = {name: value for name, value in vars(each).items() if isfinite(value)}
             found.append(
-                ReportedMetric(
-                    metric=metric,
-                    arm=arm,
-                    mean=each.mean,
-                    control=each.control,
-                    difference=each.difference,
-                    low=low,
-                    high=high,
-                    verdict=each.verdict,
-                )
+                ReportedMetric(metric=metric, arm=arm, verdict=each.verdict, **{"low": None, "high": None} | told)
             )
     return ExperimentReport(
         name=own[0].name,
@@ -106,22 +97,11 @@ def report_experiment(store: Store, name: str | None = None, columns: Sequence[s
     )
 
 
-@dataclass(frozen=True)
-class _Summed:
+def _total(numbers: Mapping[str, float] | None, satisfied: float, user: _User) -> float:
     """Sum a number of the items over the successes; None: the values of all reactions."""
-
-    numbers: Mapping[str, float] | None
-    satisfied: float
-
-    def __call__(self, user: _User) -> float:
-        if self.numbers is None:
-            return sum(user.values.values())
-        hits = (item for item, value in user.values.items() if value >= self.satisfied)
-        return sum(self.numbers.get(item, 0.0) for item in hits)
-
-
-def _successes(user: _User, satisfied: float) -> int:
-    return sum(value >= satisfied for value in user.values.values())
+    if numbers is None:
+        return sum(user.values.values())
+    return sum(numbers.get(item, 0.0) for item in user.hits(satisfied))
 
 
 def _users(store: Store, name: str, layouts: Sequence[Layout]) -> tuple[dict[str, _User], int]:
@@ -129,13 +109,8 @@ def _users(store: Store, name: str, layouts: Sequence[Layout]) -> tuple[dict[str
     users: dict[str, _User] = {}
     left_out: set[str] = set()
     for user_id, arm, items, when in experiment_answers(store.database, name):
-        user = users.get(user_id)
-        if user is None:
-            place = point(name, user_id)
-            users[user_id] = user = _User(arm)
-            if any(layout.arm(place) != arm for layout in layouts):
-                left_out.add(user_id)
-        if user.arm != arm:
+        user = users.setdefault(user_id, _User(arm))
+        if user.arm != arm or (not user.answers and any(each.arm(point(name, user_id)) != arm for each in layouts)):
             left_out.add(user_id)
         user.answers += 1
         for item in json.loads(items):
@@ -154,13 +129,10 @@ def _numbers(store: Store, definition: Mapping[str, dict[str, dict[str, str]]], 
     """Find a number of all items; None for the value of a reaction."""
     if column == "value":
         return None
-    found: dict[str, float] = {}
-    for arm in definition["arms"].values():
-        catalogue = load_model(Path(arm["model"])).catalogue
-        items = (catalogue.item(row) for row in range(len(catalogue)))
-        found |= {item.id: item.numbers[column] for item in items if column in item.numbers}
-    changed = (item.described() for item in ItemStore(store.database).changes())
-    found |= {item.id: item.numbers[column] for item in changed if column in item.numbers}
+    catalogues = [load_model(Path(arm["model"])).catalogue for arm in definition["arms"].values()]
+    items = [catalogue.item(row) for catalogue in catalogues for row in range(len(catalogue))]
+    items += [item.described() for item in ItemStore(store.database).changes()]  # they replace what the models say
+    found = {item.id: item.numbers[column] for item in items if column in item.numbers}
     if not found:
         raise ConfigError(f"no item has the number {column!r}; name one of the items' numbers, or 'value'")
     return found

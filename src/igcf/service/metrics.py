@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -96,18 +97,17 @@ class Metrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """Add up this process and its siblings; of a worker that has ended, the counts stay and the gauges go."""
         families = {family.name: family for family in self.registry.collect()}
-        found: dict[tuple[str, str, str], list[float]] = {}
+        found: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
         for family in families.values():
             for sample in family.samples:
-                found[family.name, sample.name, json.dumps(sample.labels)] = [sample.value]
+                found[family.name, sample.name, json.dumps(sample.labels)].append(sample.value)
+            family.samples = []
         for file in [] if self._folder is None else self._folder.glob("*.json"):
             if file.stem != str(os.getpid()):
                 is_alive = Path(f"/proc/{file.stem}").exists()
                 for name, own, said, value in _read(file):
                     if name in families and (is_alive or families[name].type != "gauge"):
-                        found.setdefault((name, own, json.dumps(said)), []).append(value)
-        for family in families.values():
-            family.samples = []
+                        found[name, own, json.dumps(said)].append(value)
         for (name, sample_name, labels), values in found.items():
             merge = GAUGES.get(name, max) if families[name].type == "gauge" else sum
             merge = min if sample_name.endswith("_created") else merge

@@ -27,13 +27,9 @@ class AuditRead(NamedTuple):
 def candidate_on_audit(
     context: ServiceContext, policy: Policy, report: Report = silent, counts: Callable[[str], bool] = lambda _: True
 ) -> AuditRead:
-    """Let the model of `context` look at every answer of the audit with what the user had told by then.
+    """Let the candidate, the model of `context` with `policy`, look at every answer with what was known by then.
 
-    Args:
-        context: its model is the candidate.
-        policy: how the candidate chooses.
-        report: hears how far it is.
-        counts: whether the answers to a user count.
+    `counts` says whether the answers to a user count.
     """
     served = context.current_model.served
     context.items_from_log.look(served)

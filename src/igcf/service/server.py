@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -41,7 +41,6 @@ SWITCH_S = 0.0002
 """Interval after which a thread gives the interpreter to another: a commit waits for it about ten times."""
 RESTART_PAUSE_S = 1.0
 """Pause of a worker that cannot start before it ends; uvicorn then starts another one."""
-
 HEALTHCHECK_S = 60
 """A worker that gives no sign of life for so long is replaced; importing its packages may take a while, too."""
 
@@ -77,7 +76,10 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
     current = _first_model(model, settings, is_override=is_override)
     if settings.rules is not None:
         read_rules(Path(settings.rules)).compiled(current.served.catalogue)
-    told = None if settings.experiment is None else _start_experiment(settings)
+    told = None
+    if settings.experiment is not None:
+        with closing(Store(settings.store)) as store:
+            told = start_from_file(store.database, Path(settings.experiment))
     bound = bound_socket(host, settings.port)
     name = f"[{host}]" if ":" in host else host
     return Ready(
@@ -129,11 +131,8 @@ class Worker:
         """Build the application; `current` where the model is loaded already."""
         sys.setswitchinterval(SWITCH_S)
         if current is None:
-            store = Store(self.settings.store)
-            try:
+            with closing(Store(self.settings.store)) as store:
                 current = CurrentModel.announced(store, Path(self.folder), self.settings)
-            finally:
-                store.close()
         context = ServiceContext.open(
             current.served, self.settings, generation=current.generation, metrics_folder=self.metrics
         )
@@ -164,8 +163,7 @@ def run(folder: str, settings: ServiceSettings, bound: socket.socket, current: C
         server = uvicorn.Server(_config(Worker(folder, settings).application(current), settings))
         server.run(sockets=[bound])
         return 0 if server.started else 1
-    with ExitStack() as stack:
-        metrics = stack.enter_context(tempfile.TemporaryDirectory(prefix="igcf-metrics-", ignore_cleanup_errors=True))
+    with tempfile.TemporaryDirectory(prefix="igcf-metrics-", ignore_cleanup_errors=True) as metrics:
         config = _config(Worker(folder, settings, metrics), settings, factory=True, workers=settings.workers)
         if hasattr(config, "timeout_worker_healthcheck"):
             config.timeout_worker_healthcheck = HEALTHCHECK_S
@@ -203,23 +201,12 @@ def _stop_with_parent(metrics: str | None) -> None:
     threading.Thread(target=watch, name="igcf-parent", daemon=True).start()
 
 
-def _start_experiment(settings: ServiceSettings) -> str | None:
-    store = Store(settings.store)
-    try:
-        return start_from_file(store.database, Path(settings.experiment or ""))
-    finally:
-        store.close()
-
-
 def _first_model(model: Path, settings: ServiceSettings, *, is_override: bool) -> CurrentModel:
     if is_missing_file(settings.store) or is_override:
         ServedModel.from_folder(model, settings)  # before the store: a mistake here leaves no file behind
-    store = Store(settings.store)
-    try:
+    with closing(Store(settings.store)) as store:
         if is_override:
             served = ServedModel.from_folder(model, settings)
             if store.generation()[1] != served.folder:
                 store.announce(served.folder, served.model_id)
         return CurrentModel.announced(store, model, settings)
-    finally:
-        store.close()

@@ -30,14 +30,7 @@ IndexChoice = Literal["auto", "exact", "lists"]
 
 
 class ServiceSettings(BaseSettings):
-    """What one server is and may do; made in a program, it reads neither environment nor files.
-
-    Example:
-        >>> from igcf.service.settings import ServiceSettings
-        >>> settings = ServiceSettings(port=0, max_k=50)
-        >>> settings.max_k, settings.host
-        (50, '127.0.0.1')
-    """
+    """What one server is and may do; made in a program, it reads neither environment nor files."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -179,10 +172,8 @@ class ServiceSettings(BaseSettings):
             return None
         found = re.fullmatch(r"(\d{1,9})([smhd])", self.no_reaction_after)
         if found is None or not int(found[1]):
-            raise ConfigError(
-                f"no_reaction_after: expected a number above 0 with s, m, h or d, such as 30m, got "
-                f"{self.no_reaction_after!r}"
-            )
+            wanted = "expected a number above 0 with s, m, h or d, such as 30m"
+            raise ConfigError(f"no_reaction_after: {wanted}, got {self.no_reaction_after!r}")
         return float(int(found[1]) * {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[found[2]])
 
     def changed(self, **values: Any) -> "ServiceSettings":

@@ -16,17 +16,8 @@ from igcf.service.settings import ServiceSettings
 from igcf.service.store.urls import PASSWORDS, database_url, printed_store
 
 FILE_VARIABLE = "IGCF_CONFIG"
-OTHER_VARIABLES = (
-    "IGCF_CACHE_DIR",
-    "IGCF_COMPILED",
-    "IGCF_DATA_DIR",
-    "IGCF_PLAIN_LOOPS",
-    "IGCF_API_KEY",
-    FILE_VARIABLE,
-)
+OTHER_VARIABLES = {f"IGCF_{name}" for name in ("CACHE_DIR", "COMPILED", "DATA_DIR", "PLAIN_LOOPS", "API_KEY", "CONFIG")}
 """Variables that are not settings of a server."""
-SECRETS = ("store",)
-"""Settings that may hold a password, which is never printed."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +39,7 @@ class LoadedSettings:
         lines = ["# Settings in force, and where each comes from; a file of this form is read by --config."]
         for name, each in self.described().items():
             value = each["value"]
-            is_unset = value is None or (name in SECRETS and value != self.settings.store)
+            is_unset = value is None or (name == "store" and value != self.settings.store)  # it has a password
             text = f"# {name} = {'(unset)' if value is None else value}" if is_unset else f"{name} = {_toml(value)}"
             lines.append(f"{text}  # {each['from']}")
         return "\n".join(lines) + "\n"
@@ -57,23 +48,17 @@ class LoadedSettings:
 def load_settings(
     options: Mapping[str, Any], *, file: Path | None = None, flags: Mapping[str, str] | None = None
 ) -> LoadedSettings:
-    """Read the settings from all places.
+    """Read the settings from all places: options that were given, variables, and a TOML file (or that of IGCF_CONFIG).
 
-    Args:
-        options: values given on the command line, without those that were left out.
-        file: TOML file; None: the one that IGCF_CONFIG names, if it does.
-        flags: what an option is called, where that is not the setting with hyphens.
+    `flags` says what an option is called where that is not the setting with hyphens.
     """
     if file is None and os.environ.get(FILE_VARIABLE):
         file = Path(os.environ[FILE_VARIABLE])
-    called = dict(flags or {})
-    options = dict(options)
     if "store" in options:
         refuse_password("--store", options["store"])
-    environment = EnvSettingsSource(ServiceSettings)()
     places: list[tuple[Mapping[str, Any], Callable[[str], str]]] = [
-        (options, lambda name: called.get(name, f"--{name.replace('_', '-')}")),
-        (environment, lambda name: f"IGCF_{name.upper()}"),
+        (options, lambda name: (flags or {}).get(name, f"--{name.replace('_', '-')}")),
+        (EnvSettingsSource(ServiceSettings)(), lambda name: f"IGCF_{name.upper()}"),
         ({} if file is None else _read(file), lambda name: str(file)),
     ]
     values: dict[str, Any] = {}
@@ -133,13 +118,10 @@ def _with_password(store: str, file: Path) -> str:
 
 
 def _misspelt() -> list[str]:
-    known = {f"IGCF_{name.upper()}": name for name in ServiceSettings.model_fields}
-    strange = [name for name in sorted(os.environ) if name.startswith("IGCF_")]
-    return [
-        f"the environment variable {name} is unknown{nearest(name.removeprefix('IGCF_').lower())}"
-        for name in strange
-        if name not in known and name not in OTHER_VARIABLES
-    ]
+    known = OTHER_VARIABLES | {f"IGCF_{name.upper()}" for name in ServiceSettings.model_fields}
+    strange = sorted(name for name in os.environ.keys() - known if name.startswith("IGCF_"))
+    asked = {name: nearest(name.removeprefix("IGCF_").lower()) for name in strange}
+    return [f"the environment variable {name} is unknown{question}" for name, question in asked.items()]
 
 
 def _toml(value: Any) -> str:
