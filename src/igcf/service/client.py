@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import Any, Concatenate, ParamSpec
 
 import httpx
 from pydantic import ValidationError
@@ -28,15 +28,17 @@ BUSY = frozenset({408, 429, 502, 503, 504})
 
 def _sync(call: Callable[P, Call[Answer]]) -> Callable[Concatenate["Client", P], Answer]:
     """Make a method that sends a call."""
-    return cast("Any", _sending(call))
+    method: Callable[Concatenate[Client, P], Answer] = _sending(call)
+    return method
 
 
 def _async(call: Callable[P, Call[Answer]]) -> Callable[Concatenate["AsyncClient", P], Awaitable[Answer]]:
     """Make a method that sends a call, to be awaited."""
-    return cast("Any", _sending(call))
+    method: Callable[Concatenate[AsyncClient, P], Awaitable[Answer]] = _sending(call)
+    return method
 
 
-def _sending(call: Callable[P, Call[Answer]]) -> Callable[..., object]:
+def _sending(call: Callable[P, Call[Answer]]) -> Any:
     """Make a method that sends a call, with the signature of the call after `self`."""
 
     @wraps(call)

@@ -69,8 +69,10 @@ def model_info(current_model: CurrentModel, settings: ServiceSettings) -> ModelI
 
 
 def _attributes(prior: AttributePrior | None) -> list[AttributeInfo]:
+    if prior is None:
+        return []
     found = []
-    for each in () if prior is None else prior.encoder.attributes:
+    for each in prior.encoder.attributes:
         values = list(each.levels) if each.kind == "category" else []
         found.append(AttributeInfo(name=each.name, kind=each.kind, values=values, gain=prior.worth[each.name].gain))
     return found

@@ -109,6 +109,7 @@ class Experiments:
                 try:
                     self.running = None if newest is None else self._opened(newest)
                 except Exception:
+                    assert newest is not None  # noqa: S101
                     self.problem = f"experiment {newest.name!r} cannot be followed here; see the log"
                     raise
                 self._items.keep_only([arm.current for arm in self._arms()])

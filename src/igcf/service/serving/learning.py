@@ -64,7 +64,9 @@ def contexts_of(model: Model, events: Iterable[Event]) -> dict[str, dict[str, An
 def _understood(prior: AttributePrior | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """Select the stored attributes that a model understands; they may have been given to another one."""
     found: dict[str, Any] = {}
-    for name, value in given.items() if prior is not None else ():
+    if prior is None:
+        return found
+    for name, value in given.items():
         with suppress(AttributesError):
             prior.encoder.encode({name: value})
             found[name] = value

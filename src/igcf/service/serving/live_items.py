@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from igcf.item import Item
 from igcf.service.serving.served_model import CurrentModel, ServedModel
@@ -109,7 +110,7 @@ class LiveItems:
         model = served.trained.model
         if model.content is None:
             return {}
-        plain = {"hidden": False, "available_from": None, "available_until": None, "image": None}
+        plain: dict[str, Any] = {"hidden": False, "available_from": None, "available_until": None, "image": None}
         unknown = sorted(item_id for item_id in self._stored if item_id not in model.row_of)
         return {item_id: replace(self._stored[item_id].described(), **plain) for item_id in unknown}
 

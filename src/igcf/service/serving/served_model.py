@@ -83,7 +83,13 @@ class ServedModel:
     """One model in service, with its recommender; another model is another object."""
 
     def __init__(
-        self, model: Model, model_id: str, folder: str, policy: PolicyChoice, forgetting: float, lists: ItemLists | None
+        self,
+        model: Model,
+        model_id: str,
+        folder: str,
+        policy: PolicyChoice,
+        forgetting: float,
+        lists: ItemLists | None = None,
     ) -> None:
         index: Literal["exact"] | ItemLists = "exact" if lists is None else lists
         seed = randbits(64)  # servers, and one server before and after a restart, must not draw alike

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -241,9 +242,9 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
 
 
 def _past(served: ServedModel, event: Event) -> PastReaction:
-    names = ("value", "evidence", "kind", "time")
-    own = {"event_id": event.event_id or "", "item": event.item_id or "", "title": served.title_of(event.item_id or "")}
-    return PastReaction(**own, **{name: getattr(event, name) for name in names})
+    own: dict[str, Any] = {name: getattr(event, name) for name in ("value", "evidence", "kind", "time")}
+    item_id = event.item_id or ""
+    return PastReaction(event_id=event.event_id or "", item=item_id, title=served.title_of(item_id), **own)
 
 
 def explanation(
