@@ -1,5 +1,6 @@
 """Connections to SQLite and PostgreSQL: durable commits, short transactions, retries where the database asks."""
 
+import itertools
 import os
 import socket
 import sqlite3
@@ -21,8 +22,6 @@ from igcf.service.store.tables import migrate
 from igcf.service.store.urls import check_driver, database_url, printed_url
 
 T = TypeVar("T")
-Connection = sa.Connection
-"""A connection in use, for those who pass one on."""
 RETRIES = 5
 BUSY_S = 15
 """How long tools wait for a lock; the service has a setting."""
@@ -46,18 +45,14 @@ class RefusedError(StoreError):
     """The database answers, and refuses what was to be written."""
 
 
-def _ignore(*_: float) -> None:
-    """Do nothing."""
-
-
 @dataclass(frozen=True)
 class StoreEvents:
     """Callbacks for what happens to a store."""
 
-    committed: Callable[[float], None] = _ignore
+    committed: Callable[[float], None] = lambda seconds: None
     """Called with the seconds that a commit took."""
-    retried: Callable[[], None] = _ignore
-    failed: Callable[[], None] = _ignore
+    retried: Callable[[], None] = lambda: None
+    failed: Callable[[], None] = lambda: None
 
 
 class Database:
@@ -83,19 +78,17 @@ class Database:
         self._last_write = float("-inf")
         self._file = None if self.is_postgres else Path(str(url.database))
         self._log = "" if self._file is None else f"{self._file.resolve()}-wal"  # beside the file, not beside a link
-        self._identity: list[tuple[int, int]] | None = None
+        self._identity: list[object] | None = None
         self._quick: sqlite3.Connection | None = None
         self._quick_lock = threading.Lock()
         self._watchdog = Watchdog() if self.is_postgres and wait_s is not None else None
         # Writers of one process line up here: SQLite's own waiting is by polling and unfair.
-        self._writer: threading.Lock | None = None if self.is_postgres else threading.Lock()
-        options: dict[str, Any] = {"pool_size": connections, "max_overflow": 2, "pool_timeout": self._wait_s}
-        if self.is_postgres:
-            # The kernel notices a machine that is gone, the watchdog a server that hangs.
-            keepalive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
-            options["connect_args"] = keepalive | {"connect_timeout": 5, "tcp_user_timeout": int(self._wait_s * 1000)}
-        else:
-            options["connect_args"] = {"timeout": self._wait_s, "check_same_thread": False}
+        self._writer = threading.Lock()
+        asked: dict[str, Any] = {"timeout": self._wait_s, "check_same_thread": False}
+        if self.is_postgres:  # the kernel notices a machine that is gone, the watchdog a server that hangs
+            asked = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+            asked |= {"connect_timeout": 5, "tcp_user_timeout": int(self._wait_s * 1000)}
+        options = {"pool_size": connections, "max_overflow": 2, "pool_timeout": self._wait_s, "connect_args": asked}
         self.engine = sa.create_engine(url, **options)
         # Connections that stay in autocommit: switching one back and forth costs half as much as the read itself.
         level = {"isolation_level": "AUTOCOMMIT"} if self.is_postgres else {}
@@ -193,20 +186,17 @@ class Database:
         with self._quick_lock:
             if self._quick is not None:
                 self._quick.close()
-                self._quick = None
+            self._quick = None
 
     def _in_reader(self, work: Callable[[sa.Connection], T], within_s: float | None) -> T:
         with self.reader.connect() as connection, self._limited(connection, within_s):
             return work(connection)
 
     def _in_writer(self, work: Callable[[sa.Connection], T], within_s: float | None) -> T:
-        with (
-            self._turn(within_s or self._wait_s),
-            self.engine.connect() as connection,
-            self._limited(connection, within_s),
-        ):
+        wait_s = within_s or self._wait_s
+        with self._turn(wait_s), self.engine.connect() as connection, self._limited(connection, within_s):
             if not self.is_postgres:
-                _begin(connection, within_s or self._wait_s)
+                _begin(connection, wait_s)
                 self._check_file()
             result = work(connection)
             started = time.perf_counter()
@@ -218,15 +208,13 @@ class Database:
 
     @contextmanager
     def _turn(self, wait_s: float) -> Iterator[None]:
-        if self._writer is None:
-            yield
-            return
-        if not self._writer.acquire(timeout=wait_s):
+        if not self.is_postgres and not self._writer.acquire(timeout=wait_s):
             raise StoreError(f"the store {self.name} could not be written: other writers took longer than {wait_s:g} s")
         try:
             yield
         finally:
-            self._writer.release()
+            if not self.is_postgres:
+                self._writer.release()
 
     @contextmanager
     def _limited(self, connection: sa.Connection, within_s: float | None) -> Iterator[None]:
@@ -245,31 +233,27 @@ class Database:
                 "start it again"
             )
 
-    def _found_identity(self) -> list[tuple[int, int]] | None:
+    def _found_identity(self) -> list[object] | None:
         """Identify the file and its write-ahead log, which stays in place while a connection is open."""
         return None if self._file is None else [_identity(self._file), _identity(self._log)]
 
     def _retried(self, attempt: Callable[[], T]) -> T:
-        try:
-            return self._tried(attempt)
-        except StoreError:
-            self.events.failed()
-            raise
-
-    def _tried(self, attempt: Callable[[], T]) -> T:
         started = time.monotonic()
-        for tries_left in range(RETRIES - 1, -1, -1):
+        for number in itertools.count(1):
             try:
                 return attempt()
-            except exc.DBAPIError as error:
-                is_late = time.monotonic() - started > self._wait_s
-                if not tries_left or is_late or not _is_passing(error):
+            except StoreError:
+                self.events.failed()
+                raise
+            except exc.SQLAlchemyError as error:
+                is_last = number == RETRIES or time.monotonic() - started > self._wait_s
+                if is_last or not _is_passing(error):
+                    self.events.failed()
                     kind = RefusedError if isinstance(error, REFUSALS) else StoreError
-                    raise kind(f"the store {self.name} did not answer: {_first_line(error.orig)}") from error
+                    reason = _first_line(error.orig if isinstance(error, exc.DBAPIError) else error)
+                    raise kind(f"the store {self.name} did not answer: {reason}") from error
                 self.events.retried()
-                time.sleep(0.02 * (RETRIES - tries_left))
-            except exc.SQLAlchemyError as error:  # for instance no free connection within the time limit
-                raise StoreError(f"the store {self.name} did not answer: {_first_line(error)}") from error
+                time.sleep(0.02 * number)
         raise AssertionError("unreachable")
 
     def _prepare_sqlite(self, connection: Any, _: Any, *, busy_s: float) -> None:
@@ -333,12 +317,11 @@ class Watchdog:
                             end.shutdown(socket.SHUT_RDWR)
 
 
-def _identity(path: str | Path) -> tuple[int, int]:
-    try:
+def _identity(path: str | Path) -> object:
+    with suppress(OSError):
         found = os.stat(path)
-    except OSError:
-        return (0, 0)
-    return found.st_dev, found.st_ino
+        return found.st_dev, found.st_ino
+    return None
 
 
 def rows_of(connection: sa.Connection, query: "sa.Select[Any] | sa.TextClause") -> Iterator[Any]:
@@ -368,8 +351,10 @@ def _insert_and_delete(connection: sa.Connection) -> None:
     connection.execute(sa.text("DELETE FROM deletions WHERE user_hash = :name"), row)
 
 
-def _is_passing(error: exc.DBAPIError) -> bool:
+def _is_passing(error: exc.SQLAlchemyError) -> bool:
     """Whether to try again: a lost connection, a deadlock, a conflict with another server."""
+    if not isinstance(error, exc.DBAPIError):  # for instance no free connection within the time limit
+        return False
     state = getattr(error.orig, "sqlstate", None)
     return error.connection_invalidated or state in RETRYABLE_STATES or isinstance(error, exc.IntegrityError)
 

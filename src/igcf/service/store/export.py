@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -34,22 +34,16 @@ ROWS_PER_FILE = 200_000
 AT_ONCE = 20_000
 """Answers of the audit in one frame."""
 
-Evidence = Literal["logged", "reacted", "ignored"]
-"""`logged`: of all items the user came to this one; `reacted`: shown, and it drew a reaction; `ignored`: shown, and it
-drew none."""
-
 
 @dataclass(frozen=True)
 class StoreLog:
-    """What is in force in a store, as columns of equal length, in the order of time; skips are no evidence."""
+    """What is in force in a store; skips are no evidence."""
 
-    users: tuple[str, ...]
-    items: tuple[str, ...]
-    values: tuple[float | None, ...]
-    """In the units of the log; None where an item drew no reaction."""
-    times: tuple[float | None, ...]
-    """Seconds since 1970; None where unknown."""
-    evidence: tuple[Evidence, ...]
+    reactions: "pl.DataFrame"
+    """Those to learn from, in the order of time: user, item, value in the units of the log, time in seconds."""
+    n: Counter[str]
+    """How many are `logged` (of all items the user came to this one), `reacted` (shown, and it drew a reaction) and
+    `ignored` (shown, and it drew none: nothing to learn from)."""
     name: str
     described: Mapping[str, Item] = field(default_factory=dict)
     """Items that the store describes, by id; those of the first model that nobody changed are not among them."""
@@ -59,20 +53,19 @@ class StoreLog:
     @property
     def sentence(self) -> str:
         """One line about what is learned from and what is not."""
-        return _sentence(Counter(self.evidence), len(self.described))
+        return _sentence(self.n, len(self.described))
 
     def interactions(self) -> "Interactions":
         """Build the log to learn from: logged reactions and those to shown items."""
+        import polars as pl
+
         from igcf.data import Interactions
         from igcf.data.interactions import MISSING_TIME
 
-        columns = (self.users, self.items, self.values, self.times)
-        rows = [row for row in zip(*columns, strict=True) if row[2] is not None]
-        if not rows:
-            raise StoreError(f"the store {self.name} has no reactions to learn from")
-        users, items, values, times = zip(*rows, strict=True)
-        seconds = [MISSING_TIME if each is None else int(each) for each in times]
-        log = Interactions.from_arrays(users, items, values, seconds, name="store")
+        if not len(self.reactions):
+            raise _nothing_to_learn(self.name)
+        columns = [each.to_list() for each in self.reactions.with_columns(pl.col("timestamp").fill_null(MISSING_TIME))]
+        log = Interactions.from_arrays(*columns, name="store")
         table = _user_table({each: self.attributes[each] for each in log.user_ids if each in self.attributes})
         log = log if table is None else log.with_users(table)
         if not self.described:
@@ -88,15 +81,12 @@ class StoreLog:
 
 def read_store(url: str) -> StoreLog:
     """Read everything in force in a store; one that does not exist is not created."""
+    import polars as pl
+
     with closing(open_existing(url)) as store:
-        log, query = _reactions()
-        query = query.order_by(sa.func.coalesce(log.time, 0.0), log.user_id, log.revision)
-        rows = store.database.read(lambda connection: connection.execute(query).all())
-        described, attributes = _described(store), stored_attributes(store)
-        name = store.database.name
-    users, items, values, times, kinds = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    evidence = tuple(_evidence(kind, value) for kind, value in zip(kinds, values, strict=True))
-    return StoreLog(users, items, values, times, evidence, name, described, attributes)
+        counts, frames = zip(*_pieces(store.database, by_user=False), strict=True)
+        n = sum(counts, Counter[str]())
+        return StoreLog(pl.concat(frames), n, store.database.name, _described(store), stored_attributes(store))
 
 
 def interactions_from_store(url: str) -> "Interactions":
@@ -130,15 +120,15 @@ def write_reactions(folder: Path, url: str, *, described: Sequence[Item] = ()) -
     n: Counter[str] = Counter()
     seen: set[str] = set()
     with closing(open_existing(url)) as store:
-        for piece, (evidence, frame) in enumerate(_pieces(store.database)):
-            n += evidence
+        for piece, (counts, frame) in enumerate(_pieces(store.database, by_user=True)):
+            n += counts
             seen.update(frame["item"].unique())
             if len(frame):
                 frame.write_parquet(part_folder / LOG / f"{piece:06d}.parquet")
         of_store, people = _described(store), _user_table(stored_attributes(store))
         name = store.database.name
     if not seen:
-        raise StoreError(f"the store {name} has no reactions to learn from")
+        raise _nothing_to_learn(name)
     items = of_store | {item.id: item for item in described}
     known = [item for item in items.values() if item.id in seen]
     if known:
@@ -150,22 +140,34 @@ def write_reactions(folder: Path, url: str, *, described: Sequence[Item] = ()) -
     return written_reactions(folder)
 
 
-def _pieces(database: Database) -> "Iterator[tuple[Counter[str], pl.DataFrame]]":
-    """Read the reactions in force user by user, some at a time, and count what they are."""
+def _nothing_to_learn(name: str) -> StoreError:
+    return StoreError(f"the store {name} has no reactions to learn from")
+
+
+def _pieces(database: Database, *, by_user: bool) -> "Iterator[tuple[Counter[str], pl.DataFrame]]":
+    """Read the reactions in force, some at a time, and count what they are; without any, one empty piece."""
     import polars as pl
 
     columns = {"user": pl.String(), "item": pl.String(), "value": pl.Float64(), "timestamp": pl.Int64()}
-    log, query = _reactions()
+    log = rows_in_force(feedback.c.evidence.in_(("shown", "logged"))).c
+    query, moment = (
+        sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence),
+        sa.func.coalesce(log.time, 0.0),
+    )
+    order = (log.user_id, moment) if by_user else (moment, log.user_id)
     with database.snapshot() as connection:
-        rows = rows_of(connection, query.order_by(log.user_id, sa.func.coalesce(log.time, 0.0), log.revision))
-        while some := list(islice(rows, ROWS_PER_FILE)):
+        rows = rows_of(connection, query.order_by(*order, log.revision))
+        while True:
+            some = list(islice(rows, ROWS_PER_FILE))
             learned = [
                 (user, item, value, None if when is None else int(when))
                 for user, item, value, when, _ in some
                 if value is not None
             ]
-            evidence = Counter(str(_evidence(kind, value)) for _, _, value, _, kind in some)
-            yield evidence, pl.DataFrame(learned, schema=columns, orient="row")
+            kinds = ("logged" if each[4] == "logged" else "ignored" if each[2] is None else "reacted" for each in some)
+            yield Counter(kinds), pl.DataFrame(learned, schema=columns, orient="row")
+            if len(some) < ROWS_PER_FILE:
+                return
 
 
 def written_reactions(folder: Path) -> StoreFiles:
@@ -191,12 +193,6 @@ def _item_frame(items: Sequence[Item]) -> "pl.DataFrame":
     )
 
 
-def _reactions() -> "tuple[Any, sa.Select[Any]]":
-    """Select user, item, value, time and evidence of the reactions in force."""
-    log = rows_in_force(feedback.c.evidence.in_(("shown", "logged"))).c
-    return log, sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence)
-
-
 def stored_attributes(store: Store) -> dict[str, dict[str, Any]]:
     """Read the attributes of all users who have any."""
     log = rows_in_force(feedback.c.evidence == "attributes").c
@@ -220,12 +216,11 @@ def _user_table(attributes: Mapping[str, Mapping[str, Any]]) -> "pl.DataFrame | 
     return pl.DataFrame({"user": list(attributes), **columns})
 
 
-def _evidence(kind: str, value: float | None) -> Evidence:
-    return "logged" if kind == "logged" else "ignored" if value is None else "reacted"
-
-
 def _described(store: Store) -> dict[str, Item]:
-    return {item.item_id: _lasting(item.described()) for item in ItemStore(store.database).changes()}
+    """Read the items that the store describes, without what may change from hour to hour."""
+    found = {each.item_id: each.described() for each in ItemStore(store.database).changes()}
+    passing: dict[str, Any] = {"hidden": False, "available_from": None, "available_until": None, "image": None}
+    return {item_id: replace(item, **passing) for item_id, item in found.items()}
 
 
 def _sentence(n: Mapping[str, int], n_described: int) -> str:
@@ -235,49 +230,34 @@ def _sentence(n: Mapping[str, int], n_described: int) -> str:
     )
 
 
-def _lasting(item: Item) -> Item:
-    """Leave out what may change from hour to hour: the store lays it over any model."""
-    return replace(item, hidden=False, available_from=None, available_until=None, image=None)
-
-
-def schema() -> "dict[str, pl.DataType]":
-    """Name the columns of the audit and their types."""
+def frame_schema(table: sa.Table) -> "dict[str, pl.DataType]":
+    """Name the columns of a table and their types in a frame."""
     import polars as pl
 
-    numbers = {name: pl.Float64() for name in ("score", "mean", "std", "chance")}
-    odds = {name: pl.Float64() for name in ("propensity", "slot_propensity", "propensity_error")}
-    item = {"item": pl.String(), **numbers, "mean_rank": pl.Int64(), "reason": pl.String(), **odds}
-    texts = {name: pl.String() for name in ("recommendation_id", "user_id", "model")}
-    return {
-        **texts,
-        "revision": pl.Int64(),
-        "policy": pl.String(),
-        "propensity": pl.String(),
-        "items": pl.List(pl.Struct(item)),
-        "size": pl.Int64(),
-        "time": pl.Float64(),
-        "experiment": pl.String(),
-        "arm": pl.String(),
-    }
+    kinds = {"INTEGER": pl.Int64(), "BIGINT": pl.Int64(), "DOUBLE": pl.Float64(), "TEXT": pl.String()}
+    return {column.name: kinds[str(column.type)] for column in table.columns}
 
 
 def read_answers(database: Database) -> "Iterator[pl.DataFrame]":
     """Read the answers in the audit, a few at a time."""
     import polars as pl
 
-    columns = schema()
+    names = ("score", "mean", "std", "chance", "propensity", "slot_propensity", "propensity_error")
+    item = {"item": pl.String(), **dict.fromkeys(names, pl.Float64()), "mean_rank": pl.Int64(), "reason": pl.String()}
+    columns = frame_schema(recommendations) | {"items": pl.List(pl.Struct(item))}
+    del columns["due"]
     with database.snapshot() as connection:
         rows = rows_of(connection, sa.select(*(recommendations.c[name] for name in columns)))
-        part: list[dict[str, object]] = []
-        for row in rows:
-            try:
-                part.append(dict(row._mapping) | {"items": json.loads(row.items)})
-            except (ValueError, RecursionError) as error:
-                raise StoreError(f"answer {row.recommendation_id} of {database.name} cannot be read") from error
-            if len(part) == AT_ONCE:
-                yield pl.DataFrame(part, schema=columns)
-                part = []
-        yield pl.DataFrame(part, schema=columns)
+        while True:
+            part: list[dict[str, object]] = []
+            for row in islice(rows, AT_ONCE):
+                try:
+                    part.append(dict(row._mapping) | {"items": json.loads(row.items)})
+                except (ValueError, RecursionError) as error:
+                    raise StoreError(f"answer {row.recommendation_id} of {database.name} cannot be read") from error
+            yield pl.DataFrame(part, schema=columns)
+            if len(part) < AT_ONCE:
+                return
 
 
 def shown_items(store: Store) -> "Iterator[pl.DataFrame]":

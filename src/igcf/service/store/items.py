@@ -18,12 +18,15 @@ from igcf.item import Item, parse_fields
 from igcf.service.errors import EventConflictError
 from igcf.service.models.item_responses import ItemsStored
 from igcf.service.store.database import Database
+from igcf.service.store.log import insert_rows
 from igcf.service.store.tables import item_events, items
 
 ITEMS_LOCK = 0x69676368
 """Advisory lock of PostgreSQL under which items are changed, one transaction after the other."""
 IsKnown = Callable[[str], bool]
 """Whether an item that is not in the store exists all the same, in the model."""
+Rows = Mapping[str, tuple[Mapping[str, Any], bool]]
+"""Fields of items, by id, and whether they are retired."""
 
 
 @dataclass(frozen=True)
@@ -58,33 +61,30 @@ class ItemStore:
 
     def put(self, batch: Sequence[Item], event_id: str | None = None, *, is_known: IsKnown) -> ItemsStored:
         """Describe items, new ones and known ones, as the batch says; a retired one is back."""
-        described = {item.id: _fields(item) for item in batch}
-        digest = _digest(described)
+        described = {item.id: {name: v for name, v in _plain(vars(item)).items() if name != "id"} for item in batch}
+        digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
         def work(connection: sa.Connection) -> ItemsStored:
-            before = _begin(connection, self._database)
-            if event_id is not None:
-                seen = connection.execute(sa.select(item_events).where(item_events.c.event_id == event_id)).first()
-                if seen is not None and seen.digest != digest:
+            before = _begin(connection)
+            query = sa.select(item_events).where(item_events.c.event_id == event_id)
+            seen = None if event_id is None else connection.execute(query).first()
+            if seen is not None:
+                if seen.digest != digest:
                     raise EventConflictError(
                         f"event {event_id!r} is stored with other items; send them under an event_id of its own"
                     )
-                if seen is not None:
-                    return ItemsStored(
-                        revision=seen.revision, duplicate=True, added=0, changed=0, returned=0, unchanged=0
-                    )
+                return ItemsStored(revision=seen.revision, duplicate=True, added=0, changed=0, returned=0, unchanged=0)
             old = _read(connection, list(described))
             fresh = [name for name in described if name not in old]
             returned = [name for name, row in old.items() if row.is_retired]
             changed = [name for name, row in old.items() if not row.is_retired and row.fields != described[name]]
             changed += [name for name in fresh if is_known(name)]
             touched = {*fresh, *returned, *changed}
-            rows = [name for name in described if name in touched]
+            rows = {name: (fields, False) for name, fields in described.items() if name in touched}
             revision = before + 1 if rows or event_id is not None else before
-            _write(connection, {name: (described[name], False) for name in rows}, revision, old)
+            _write(connection, rows, revision, old)
             if event_id is not None:
-                mark = {"event_id": event_id, "digest": digest, "revision": revision, "time": time.time()}
-                connection.execute(sa.insert(item_events).values(mark))
+                insert_rows(connection, item_events, [(event_id, digest, revision, time.time())])
             return ItemsStored(
                 revision=revision,
                 duplicate=False,
@@ -99,46 +99,50 @@ class ItemStore:
     def patch(self, item_id: str, fields: Mapping[str, Any], *, is_known: IsKnown) -> int:
         """Change some fields of one item; None takes a field back to what it is without it. Returns the revision."""
 
-        def work(connection: sa.Connection) -> int:
-            before = _begin(connection, self._database)
-            old = _read(connection, [item_id])
-            _refuse_unknown([item_id], old, is_known)
+        def merged(old: Mapping[str, StoredItem]) -> Rows:
             own = old.get(item_id)
-            merged = {**({} if own is None else own.fields), **_plain(fields)}
-            parse_fields(merged, f"item {item_id!r}")  # what is stored and what is new must fit together
-            if own is not None and merged == own.fields:
-                return before
-            _write(connection, {item_id: (merged, own is not None and own.is_retired)}, before + 1, old)
-            return before + 1
+            found = {**({} if own is None else own.fields), **_plain(fields)}
+            parse_fields(found, f"item {item_id!r}")  # what is stored and what is new must fit together
+            is_same = own is not None and found == own.fields
+            return {} if is_same else {item_id: (found, own is not None and own.is_retired)}
 
-        return self._database.write(work)
+        return self._change([item_id], merged, is_known)[0]
 
     def retire(self, item_ids: Collection[str], *, is_known: IsKnown) -> tuple[int, int]:
         """Retire items; returns the revision and how many were not retired before. One that is unknown stops all."""
 
-        def work(connection: sa.Connection) -> tuple[int, int]:
-            before = _begin(connection, self._database)
-            old = _read(connection, list(item_ids))
-            _refuse_unknown(item_ids, old, is_known)
+        def retired(old: Mapping[str, StoredItem]) -> Rows:
             wanted = [name for name in dict.fromkeys(item_ids) if name not in old or not old[name].is_retired]
-            if not wanted:
-                return before, 0
-            rows = {name: (dict(old[name].fields) if name in old else {}, True) for name in wanted}
+            return {name: (old[name].fields if name in old else {}, True) for name in wanted}
+
+        return self._change(item_ids, retired, is_known)
+
+    def _change(
+        self, item_ids: Collection[str], change: Callable[[Mapping[str, StoredItem]], Rows], is_known: IsKnown
+    ) -> tuple[int, int]:
+        """Write what `change` makes of some items; return the revision, and how many were changed."""
+
+        def work(connection: sa.Connection) -> tuple[int, int]:
+            before, old = _begin(connection), _read(connection, list(item_ids))
+            unknown = [name for name in item_ids if name not in old and not is_known(name)]
+            if unknown:
+                others = f" and {len(unknown) - 1} others" if len(unknown) > 1 else ""
+                raise UnknownItemError(f"item {unknown[0][:80]!r}{others} is neither in the store nor in the model")
+            rows = change(old)
             _write(connection, rows, before + 1, old)
-            return before + 1, len(wanted)
+            return before + bool(rows), len(rows)
 
         return self._database.write(work)
 
 
-def _begin(connection: sa.Connection, database: Database) -> int:
+def _begin(connection: sa.Connection) -> int:
     """Keep all others from changing items until the end of the transaction; returns the newest revision."""
-    if database.is_postgres:
+    if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ITEMS_LOCK)))
-    newest = [
-        connection.execute(sa.select(sa.func.coalesce(sa.func.max(table.c.revision), 0))).scalar_one()
+    return max(
+        int(connection.execute(sa.select(sa.func.max(table.c.revision))).scalar() or 0)
         for table in (items, item_events)
-    ]
-    return int(max(newest))
+    )
 
 
 def _read(connection: sa.Connection, item_ids: Sequence[str]) -> dict[str, StoredItem]:
@@ -149,61 +153,23 @@ def _read(connection: sa.Connection, item_ids: Sequence[str]) -> dict[str, Store
     return found
 
 
-def _write(
-    connection: sa.Connection,
-    rows: Mapping[str, tuple[Mapping[str, Any], bool]],
-    revision: int,
-    old: Mapping[str, StoredItem],
-) -> None:
-    if not rows:
-        return
+def _write(connection: sa.Connection, rows: Rows, revision: int, old: Mapping[str, StoredItem]) -> None:
     now = time.time()
-    statement = sa.text(
-        "INSERT INTO items (item_id, fields, retired, revision, added, updated) "
-        "VALUES (:item_id, :fields, :retired, :revision, :added, :updated) ON CONFLICT (item_id) DO UPDATE SET "
-        "fields = excluded.fields, retired = excluded.retired, revision = excluded.revision, updated = excluded.updated"
-    )
-    connection.execute(
-        statement,
-        [
-            {
-                "item_id": name,
-                "fields": json.dumps(fields),
-                "retired": int(is_retired),
-                "revision": revision,
-                "added": old[name].added if name in old else now,
-                "updated": now,
-            }
-            for name, (fields, is_retired) in rows.items()
-        ],
-    )
+    written = [
+        (name, json.dumps(fields), int(is_retired), revision, old[name].added if name in old else now, now)
+        for name, (fields, is_retired) in rows.items()
+    ]
+    news = ", ".join(f"{name} = excluded.{name}" for name in ("fields", "retired", "revision", "updated"))
+    insert_rows(connection, items, written, f"ON CONFLICT (item_id) DO UPDATE SET {news}")
 
 
 def _stored(row: Any) -> StoredItem:
     return StoredItem(row.item_id, json.loads(row.fields), bool(row.retired), row.revision, row.added, row.updated)
 
 
-def _fields(item: Item) -> dict[str, Any]:
-    """Return all fields of an item but its id, as JSON has them."""
-    return {name: value for name, value in _plain(vars(item)).items() if name != "id"}
-
-
 def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _as_json(value) for name, value in fields.items()}
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def _digest(described: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-
-
-def _refuse_unknown(item_ids: Collection[str], stored: Mapping[str, StoredItem], is_known: IsKnown) -> None:
-    unknown = [name for name in item_ids if name not in stored and not is_known(name)]
-    if unknown:
-        others = f" and {len(unknown) - 1} others" if len(unknown) > 1 else ""
-        raise UnknownItemError(f"item {unknown[0][:80]!r}{others} is neither in the store nor in the model")
+    """Return fields as JSON has them."""
+    return {
+        name: list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+        for name, value in fields.items()
+    }

@@ -30,12 +30,7 @@ def restore_store(backup: Path, store: str, report: Report = silent) -> None:
     """Make a new SQLite store from a copy; one that exists is never overwritten."""
     if not backup.exists():
         raise StoreError(f"there is no copy of a store at {backup}; `igcf store backup` makes one")
-    url = database_url(store)
-    if url.drivername != "sqlite":
-        raise StoreError(
-            f"{backup} can be restored to a SQLite file only; PostgreSQL has pg_restore, or `igcf store import`"
-        )
-    target = Path(str(url.database))
+    target = _sqlite_path(store)
     if any(Path(f"{target}{ending}").exists() for ending in ("-wal", "-shm")):
         raise StoreError(f"{target}-wal or -shm is left from another store; stop its servers and move it away first")
     _copy(_sqlite_file(str(backup)), target, report)
@@ -54,13 +49,18 @@ def open_existing(store: str) -> Store:
     return Store(store)
 
 
-def _sqlite_file(store: str) -> Path:
+def _sqlite_path(store: str) -> Path:
     url = database_url(store)
     if url.drivername != "sqlite":
         raise StoreError(
-            "PostgreSQL has tools of its own for this: pg_dump, pg_basebackup; `igcf store export` is for both kinds"
+            "PostgreSQL has tools of its own for this: pg_dump and pg_restore, pg_basebackup; `igcf store export` and "
+            "`igcf store import` are for both kinds"
         )
-    path = Path(str(url.database))
+    return Path(str(url.database))
+
+
+def _sqlite_file(store: str) -> Path:
+    path = _sqlite_path(store)
     if not path.is_file():
         raise StoreError(f"there is no store at {path}; `igcf serve` creates one")
     return path
@@ -110,7 +110,7 @@ class Problem:
         return f"{self.table} {self.row}: {self.what}"
 
 
-_USERS_AND_LOG = {
+_USERS = {
     "reactions of somebody who is not in the table of users": (
         "SELECT user_id FROM feedback EXCEPT SELECT user_id FROM users"
     ),
@@ -121,36 +121,33 @@ _USERS_AND_LOG = {
     ),
 }
 """Queries for users with an entry that contradicts the log; they return nothing for a sound store."""
+_OTHER = "EXISTS (SELECT 1 FROM feedback b WHERE b.user_id = f.user_id AND b."
 _LOG = {
     "the revision before it is missing, reactions are not numbered 1, 2, 3 ...": (
-        "SELECT f.user_id, f.revision FROM feedback f WHERE f.revision <> 1 AND NOT EXISTS "
-        "(SELECT 1 FROM feedback b WHERE b.user_id = f.user_id AND b.revision = f.revision - 1)"
+        f"f.revision <> 1 AND NOT {_OTHER}revision = f.revision - 1)"
     ),
     "its event id is that of an earlier reaction of the user": (
-        "SELECT f.user_id, f.revision FROM feedback f JOIN feedback b ON b.user_id = f.user_id "
-        "AND b.event_id = f.event_id AND b.revision < f.revision"
+        f"{_OTHER}event_id = f.event_id AND b.revision < f.revision)"
     ),
     "it takes back what is not in the log of the user before it": (
-        "SELECT r.user_id, r.revision FROM feedback r WHERE r.retracts IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "
-        "feedback f WHERE f.user_id = r.user_id AND f.event_id = r.retracts AND f.revision < r.revision)"
+        f"f.retracts IS NOT NULL AND NOT {_OTHER}event_id = f.retracts AND b.revision < f.revision)"
     ),
-    "it takes back what was taken back before": (
-        "SELECT r.user_id, r.revision FROM feedback r JOIN feedback b ON b.user_id = r.user_id "
-        "AND b.retracts = r.retracts AND b.revision < r.revision"
-    ),
+    "it takes back what was taken back before": f"{_OTHER}retracts = f.retracts AND b.revision < f.revision)",
     "it is a reaction without an event id or an item": (
-        "SELECT user_id, revision FROM feedback WHERE retracts IS NULL AND (event_id IS NULL OR (item_id IS NULL "
-        "AND evidence <> 'attributes'))"
+        "retracts IS NULL AND (event_id IS NULL OR (item_id IS NULL AND evidence <> 'attributes'))"
     ),
     "its evidence is unknown: expected shown, logged, skip or attributes": (
-        "SELECT user_id, revision FROM feedback WHERE evidence NOT IN ('shown', 'logged', 'skip', 'attributes')"
+        "evidence NOT IN ('shown', 'logged', 'skip', 'attributes')"
     ),
-    "its value, time or arrival is not a finite number": (
-        "SELECT user_id, revision FROM feedback WHERE value > 1e308 OR value < -1e308 OR time > 1e308 OR time < -1e308 "
-        "OR arrived > 1e308 OR arrived < -1e308"
+    "its value, time or arrival is not a finite number": " OR ".join(
+        f"{name} > 1e308 OR {name} < -1e308" for name in ("value", "time", "arrived")
     ),
 }
-"""Queries for rows of the log; they find nothing in a sound store."""
+"""Conditions on rows of the log that hold for none in a sound store."""
+_RULES = [(users.name, *rule) for rule in _USERS.items()] + [
+    (feedback.name, what, f"SELECT f.user_id, f.revision FROM feedback f WHERE {condition}")  # noqa: S608
+    for what, condition in _LOG.items()
+]
 
 
 def problems(connection: sa.Connection, report: Report = silent) -> Iterator[Problem]:
@@ -159,28 +156,21 @@ def problems(connection: sa.Connection, report: Report = silent) -> Iterator[Pro
         report("the file", 0, None)
         found = connection.exec_driver_sql("PRAGMA integrity_check").scalars()
         yield from (Problem("file", "SQLite", str(line)) for line in found if line != "ok")
-    rules = [(users, *rule) for rule in _USERS_AND_LOG.items()]
-    rules += [(feedback, *rule) for rule in _LOG.items()]
-    for done, (table, what, query) in enumerate(rules):
-        report("rules about users and log", done, len(rules))
+    for done, (table, what, query) in enumerate(_RULES):
+        report("rules about users and log", done, len(_RULES))
         for user_id, *revision in rows_of(connection, sa.text(query)):
-            row = " ".join([repr(user_id), *map(str, revision)])
-            yield Problem(table.name, row, what)
-    yield from _audit_problems(connection, report)
-
-
-def _audit_problems(connection: sa.Connection, report: Report) -> Iterator[Problem]:
-    query = sa.select(
+            yield Problem(table, " ".join([repr(user_id), *map(str, revision)]), what)
+    answers = sa.select(
         recommendations.c.recommendation_id, recommendations.c.revision, recommendations.c["items"], users.c.revision
     ).join_from(recommendations, users, users.c.user_id == recommendations.c.user_id, isouter=True)
-    for number, (key, revision, items, reached) in enumerate(rows_of(connection, query), start=1):
+    for number, (key, revision, items, reached) in enumerate(rows_of(connection, answers), start=1):
         if number % 10_000 == 0:
             report("answers of the audit", number, None)
         if revision > (reached or 0):
             yield Problem(recommendations.name, key, f"given at revision {revision}, the user has {reached or 0}")
         try:
-            sound = all(isinstance(each["item"], str) for each in json.loads(items))
+            is_sound = all(isinstance(each["item"], str) for each in json.loads(items))
         except (ValueError, TypeError, KeyError, RecursionError):
-            sound = False
-        if not sound:
+            is_sound = False
+        if not is_sound:
             yield Problem(recommendations.name, key, "its items cannot be read")

@@ -5,6 +5,7 @@ user: a database that shards by user keeps all rows of one user together.
 """
 
 import time
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Double, Index, Integer, MetaData, Table, Text
@@ -14,6 +15,12 @@ from igcf.errors import StoreError
 MIGRATION_LOCK = 0x69676366
 """Advisory lock under which PostgreSQL servers migrate one after the other."""
 metadata = MetaData()
+
+
+def _where(condition: str) -> dict[str, Any]:
+    """Restrict an index to some rows."""
+    return {"sqlite_where": sa.text(condition), "postgresql_where": sa.text(condition)}
+
 
 users = Table(
     "users",
@@ -43,15 +50,8 @@ feedback = Table(  # the truth: append-only, one row per event; a retraction is 
     Index("feedback_events", "user_id", "event_id", unique=True),
     Index("feedback_by_item", "item_id", "user_id"),
     Index("feedback_by_arrival", "arrived"),
+    Index("feedback_retractions", "user_id", "retracts", unique=True, **_where("retracts IS NOT NULL")),
     sqlite_with_rowid=False,  # one page less for every reaction
-)
-Index(
-    "feedback_retractions",
-    feedback.c.user_id,
-    feedback.c.retracts,
-    unique=True,
-    sqlite_where=feedback.c.retracts.is_not(None),
-    postgresql_where=feedback.c.retracts.is_not(None),
 )
 recommendations = Table(  # the audit
     "recommendations",
@@ -69,12 +69,7 @@ recommendations = Table(  # the audit
     Column("arm", Text),
     Column("due", Double),  # from when on items without a reaction count as ignored; null: never, or counted
     Index("recommendations_by_time", "time"),
-)
-Index(
-    "recommendations_due",
-    recommendations.c.due,
-    sqlite_where=recommendations.c.due.is_not(None),
-    postgresql_where=recommendations.c.due.is_not(None),
+    Index("recommendations_due", "due", **_where("due IS NOT NULL")),
 )
 merges = Table(  # visitors, by the hash of their id, who became this user
     "merges",

@@ -4,8 +4,9 @@ import hashlib
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,16 +16,14 @@ import sqlalchemy as sa
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
 from igcf.service.store.database import rows_of
-from igcf.service.store.export import stored_attributes
-from igcf.service.store.log import append
+from igcf.service.store.export import frame_schema, stored_attributes
+from igcf.service.store.log import append, insert_rows
 from igcf.service.store.maintenance import make_durable
 from igcf.service.store.records import NewEvent
 from igcf.service.store.store import Store
 from igcf.service.store.tables import SCHEMA, deletions, metadata
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from igcf.arrays import FloatArray
     from igcf.data import Interactions
 
@@ -201,35 +200,13 @@ def _write_table(connection: sa.Connection, table: sa.Table, part: Path, report:
 
     folder, n = part / table.name, 0
     folder.mkdir(parents=True)
-    query = sa.select(table).order_by(*table.primary_key.columns)
-    for number, rows in enumerate(_batches(rows_of(connection, query))):
-        frame = pl.DataFrame(rows, schema=_schema(table), orient="row")
-        frame.write_parquet(folder / f"{number:05d}.parquet")
-        n += len(rows)
+    rows = rows_of(connection, sa.select(table).order_by(*table.primary_key.columns))
+    while some := [tuple(row) for row in islice(rows, PART_ROWS)]:
+        frame = pl.DataFrame(some, schema=frame_schema(table), orient="row")
+        frame.write_parquet(folder / f"{n // PART_ROWS:05d}.parquet")
+        n += len(some)
         report(f"rows of {table.name}", n, None)
     return n
-
-
-def _batches(rows: Iterable[Any]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
-    for row in rows:
-        batch.append(tuple(row))
-        if len(batch) == PART_ROWS:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-def _schema(table: sa.Table) -> "dict[str, type[pl.DataType]]":
-    import polars as pl
-
-    kinds: list[tuple[type[sa.types.TypeEngine[Any]], type[pl.DataType]]] = [
-        (sa.Integer, pl.Int64), (sa.Double, pl.Float64), (sa.Text, pl.String),
-    ]  # fmt: skip
-    return {
-        column.name: next(kind for each, kind in kinds if isinstance(column.type, each)) for column in table.columns
-    }
 
 
 def _read_rows(path: Path, table: sa.Table) -> list[Row]:
@@ -239,22 +216,19 @@ def _read_rows(path: Path, table: sa.Table) -> list[Row]:
         frame = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise StoreError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
-    if dict(frame.schema) != _schema(table):
+    if dict(frame.schema) != frame_schema(table):
         raise StoreError(f"{path} has other columns than the table {table.name}")
     return frame.rows()
 
 
 def _insert(connection: sa.Connection, table: sa.Table, rows: list[Row]) -> None:
-    if not rows:
+    if connection.dialect.name == "sqlite":
+        insert_rows(connection, table, rows)
         return
-    columns = ", ".join(column.name for column in table.columns)
-    if connection.dialect.name == "postgresql":
-        with connection.connection.cursor() as cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:  # type: ignore[attr-defined]
-            for row in rows:
-                copy.write_row(row)
-        return
-    places = ", ".join("?" for _ in table.columns)
-    connection.exec_driver_sql(f"INSERT INTO {table.name} ({columns}) VALUES ({places})", rows)  # noqa: S608
+    columns = ", ".join(table.columns.keys())
+    with connection.connection.cursor() as cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:  # type: ignore[attr-defined]
+        for row in rows:
+            copy.write_row(row)
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from igcf.errors import StoreError
 
 PASSWORDS = ("password", "sslpassword")
 """Parts of a URL's query that are nobody's business."""
+EXPECTED = "expected a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DB"
 
 
 def database_url(store: str) -> sa.URL:
@@ -18,17 +19,12 @@ def database_url(store: str) -> sa.URL:
     try:
         url = sa.make_url(store)
     except (exc.ArgumentError, ValueError) as error:
-        raise StoreError(
-            "the store URL cannot be read; expected a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DB"
-        ) from error
+        raise StoreError(f"the store URL cannot be read; {EXPECTED}") from error
     if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         return url.set(drivername="postgresql+psycopg")
     if url.drivername == "sqlite" and url.database not in (None, "", ":memory:"):
         return url
-    raise StoreError(
-        f"store {printed_url(url)!r} is not supported; expected a file name, sqlite:///FILE or "
-        "postgresql://USER:PASSWORD@HOST/DB"
-    )
+    raise StoreError(f"store {printed_url(url)!r} is not supported; {EXPECTED}")
 
 
 def is_missing_file(store: str) -> bool:
