@@ -6,7 +6,8 @@ Stale   --a few reactions, or variances asked for--> Tracked
 Tracked --many reactions--> Tracked, computed anew
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -22,13 +23,14 @@ class Tracked:
     """Means and variances of z, arrays of shape (users, items)."""
     is_prior: bool = False
     """Whether nothing was learned: beliefs and moments are the prior's, shared by all engines of a model, read-only."""
-    first_user: Moments = field(init=False)
     n_updates: int = 0
     """Reactions since the moments were last computed from the beliefs."""
 
-    def __post_init__(self) -> None:
-        """Keep views of the first user's moments, which take longer to make than to use."""
-        self.first_user = Moments(*(tuple(each[0] for each in part) for part in self.moments))
+    @cached_property
+    def first_user(self) -> Moments:
+        """Views of the first user's moments, which take longer to make than to use."""
+        z, variances = self.moments
+        return Moments(tuple([each[0] for each in z]), tuple([each[0] for each in variances]))
 
     def owned(self) -> "Tracked":
         """Copy the moments, so that they can be updated."""
