@@ -96,6 +96,28 @@ def direct_posterior(
     return posterior_cov @ (prior_precision @ mean + X.T @ (weight * rewards)), posterior_cov
 
 
+def batch_posterior(
+    mean: FloatArray, cov: FloatArray, x: FloatArray, rewards: FloatArray, noise: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Posterior mean and covariance after linear rewards, rows of `x` (n, d): all at once, eq:update_dis.
+
+    The covariance S may be singular: S - S X' (X S X' + N)^-1 X S, or, the same, (I + S X' N^-1 X)^-1 S.
+    """
+    n, d = x.shape
+    left: FloatArray
+    surprise = rewards - x @ mean
+    if n <= d:
+        c = cov @ x.T  # (d, n)
+        gain = np.linalg.solve(x @ c + np.diag(noise), c.T).T  # (d, n)
+        left, shift = cov - gain @ c.T, gain @ surprise
+    else:
+        weighted = x / noise[:, None]
+        left = np.asarray(np.linalg.solve(np.eye(d) + cov @ (weighted.T @ x), cov), dtype=np.float64)
+        left = (left + left.T) / 2
+        shift = left @ (surprise @ weighted)
+    return mean + shift, (left + left.T) / 2
+
+
 def attributed(model: Model, *, seed: int = 3) -> Model:
     """The model with a prior by gender, country and income, whose weights are random."""
     encoder = Encoder(

@@ -24,7 +24,8 @@ from igcf.model.neighbours import BySource
 from igcf.model.usage import Usage
 from igcf.online import Belief, Recommender, Ucb, backend
 from igcf.online.backend import NumpyBackend
-from igcf.online.backend.types import Block, Evidence, Mixture, Moments
+from igcf.online.backend.numpy_beliefs import update_in_turn
+from igcf.online.backend.types import Block, Channels, Evidence, Mixture, Moments
 from igcf.online.learning import belief_from_history
 from tests.toys import ensemble_model, random_model, two_channel_model
 
@@ -39,6 +40,7 @@ native = backend.loops
 """The native loops where they were compiled; without a compiler these tests compare NumPy with itself."""
 plain = NumpyBackend()
 BACKENDS = (native, plain)
+NO_LOGIT = np.zeros(1, dtype=np.bool_)
 
 
 def in_numpy(compute: Callable[[], Any]) -> Any:
@@ -145,9 +147,12 @@ def test_a_history_gives_the_belief_of_its_reactions_in_turn(
     in_turn = mean[None].copy(), cov[None].copy()
     for number in range(n):
         plain.update_beliefs(*in_turn, start, at(reactions, number))
-    for loops in BACKENDS:
-        own = mean.copy(), cov.copy()
-        loops.update_belief(*own, start, reactions)
+    for is_native in (False, *(True,) * (native.name == "native")):
+        own, span = (mean.copy(), cov.copy()), slice(start, start + d)
+        if is_native:
+            native.update_beliefs(own[0][None], own[1][None], start, reactions)
+        else:
+            update_in_turn(own[0][span], own[1][span, span], reactions)
         np.testing.assert_allclose(own[0], in_turn[0][0], rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(own[1], in_turn[1][0], rtol=1e-8, atol=1e-8)
         np.testing.assert_array_equal(own[1], own[1].T)
@@ -214,7 +219,9 @@ def test_a_history_about_a_direction_known_for_certain_leaves_it_certain() -> No
         for n in (2, 9):
             mean, cov = np.array([1.0, 0.0, 0.0]), np.diag([0.0, 1.0, 2.0])
             rng = np.random.default_rng(n)
-            loops.update_belief(mean, cov, 0, evidence(rng, n, 3, 0.0))
+            reactions = evidence(rng, n, 3, 0.0)
+            channels = Channels(np.zeros(1, np.int64), (reactions.x.astype(np.float32),), (reactions.noise,), NO_LOGIT)
+            loops.learn(mean, cov, channels, np.arange(n), reactions.rewards[:, None], None)
             np.testing.assert_allclose(mean[0], 1.0, atol=1e-12)
             np.testing.assert_allclose(cov[0], 0.0, atol=1e-12)
             assert np.linalg.eigvalsh(cov[1:, 1:])[0] > 0

@@ -7,9 +7,8 @@ from igcf.arrays import FloatArray
 from igcf.errors import ConfigError
 from igcf.online import Belief
 from igcf.online.backend import loops
-from igcf.online.backend.numpy_beliefs import block_update
 from igcf.online.backend.types import Evidence
-from tests.toys import direct_posterior
+from tests.toys import batch_posterior, direct_posterior
 
 
 def world(seed: int, dim: int, n: int) -> tuple[Belief, FloatArray, FloatArray, FloatArray]:
@@ -40,7 +39,7 @@ def test_rank_one_block_and_direct_forms_agree(seed: int, dim: int, n: int) -> N
     mean, cov = direct_posterior(prior.mean, prior.cov, X, rewards, noise)
     for belief in (
         one_by_one(prior, X, rewards, noise),
-        Belief(*block_update(prior.mean, prior.cov, X, rewards, noise)),
+        Belief(*batch_posterior(prior.mean, prior.cov, X, rewards, noise)),
     ):
         np.testing.assert_allclose(belief.mean, mean, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(belief.cov, cov, rtol=1e-10, atol=1e-10)
@@ -77,7 +76,7 @@ def test_an_update_leaves_the_old_belief_alone() -> None:
     prior, X, rewards, noise = world(1, 3, 2)
     mean, cov = prior.mean.copy(), prior.cov.copy()
     prior.updated(X[0], rewards[0], noise[0])
-    Belief(*block_update(prior.mean, prior.cov, X, rewards, noise))
+    Belief(*batch_posterior(prior.mean, prior.cov, X, rewards, noise))
     np.testing.assert_array_equal(prior.mean, mean)
     np.testing.assert_array_equal(prior.cov, cov)
 
@@ -98,14 +97,14 @@ def test_forgetting_equals_down_weighting_older_reactions(singular: bool) -> Non
     belief = prior
     for x, reward, noise_var in zip(X, rewards, noise, strict=True):
         belief = belief.decayed(prior, 0.9).updated(x, reward, noise_var)
-    expected = Belief(*block_update(prior.mean, prior.cov, X, rewards, noise / 0.9 ** np.arange(5, -1, -1.0)))
+    expected = Belief(*batch_posterior(prior.mean, prior.cov, X, rewards, noise / 0.9 ** np.arange(5, -1, -1.0)))
     np.testing.assert_allclose(belief.mean, expected.mean, atol=1e-9)
     np.testing.assert_allclose(belief.cov, expected.cov, atol=1e-9)
 
 
 def test_forgetting_everything_returns_to_the_population() -> None:
     prior, X, rewards, noise = world(6, 4, 5)
-    belief = Belief(*block_update(prior.mean, prior.cov, X, rewards, noise))
+    belief = Belief(*batch_posterior(prior.mean, prior.cov, X, rewards, noise))
     for _ in range(400):
         belief = belief.decayed(prior, 0.9)
     np.testing.assert_allclose(belief.mean, prior.mean, atol=1e-8)

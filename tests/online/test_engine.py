@@ -3,8 +3,7 @@ import pytest
 
 from igcf.model import Model
 from igcf.online import Belief, ScoringEngine, learned, prior_belief
-from igcf.online.backend.numpy_beliefs import block_update
-from tests.toys import ensemble_model, random_model, two_channel_model
+from tests.toys import batch_posterior, ensemble_model, random_model, two_channel_model
 
 
 def recomputed(engine: ScoringEngine, user: int) -> tuple[np.ndarray, np.ndarray]:
@@ -26,7 +25,7 @@ def test_500_rounds_agree_with_recomputation(model: Model, monkeypatch: pytest.M
             (each.vectors[rows[0]], each.reward.of_one(values[0]), each.noise_var[rows[0]]) for each in model.channels
         ]
         X, rewards, noise = (np.array(part, dtype=np.float64) for part in zip(*parts, strict=True))
-        belief = Belief(*block_update(belief.mean, belief.cov, X, rewards, noise))
+        belief = Belief(*batch_posterior(belief.mean, belief.cov, X, rewards, noise))
         assert (engine.variances >= 0).all()
     for user in range(3):
         mean, var = recomputed(engine, user)

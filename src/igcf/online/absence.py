@@ -18,23 +18,17 @@ from igcf.online.backend.types import RecordTerms
 
 LEVELS = np.arange(-4.0, 4.01, 0.5)
 """How much more active than the population a user may be, in logits, where the search for the mode starts."""
-PASSES = 3
-"""Steps to the mode of a logistic block, with one pass over all items each."""
-LONGEST_STEP = 3.0
-"""Largest distance that a step may go: Newton's step from far away goes too far."""
-CHUNK = 4_096
-"""Items at a time when sums over all of them are computed."""
+PASSES = 3  # steps to the mode of a logistic block, with one pass over all items each
+LONGEST_STEP = 3.0  # largest distance that a step may go: Newton's step from far away goes too far
+CHUNK = 4_096  # items at a time when sums over all of them are computed
 
 
 class Record(NamedTuple):
     """Logged reactions of one user, and how much it says that other items are not among them."""
 
-    rows: IntArray
-    """Rows of the items, each at most once, shape (reactions,)."""
-    values: FloatArray
-    """Values in the units of the log, shape (reactions,)."""
-    weight: float
-    """Weight of every absent item as a reward of zero."""
+    rows: IntArray  # rows of the items, each at most once, shape (reactions,)
+    values: FloatArray  # values in the units of the log, shape (reactions,)
+    weight: float  # weight of every absent item as a reward of zero
     later: IntArray
     """Rows of items without meaning in their absence, for instance because they appeared later; not in `rows`."""
 
@@ -66,8 +60,7 @@ class LinearAbsence(_Absence):
         self.total = sum(
             (_weighted_square(channel.vectors, 1.0 / channel.noise_var) for channel in channels),
             np.zeros((len(self.prior_mean),) * 2),
-        )
-        """Sum over channels and items of x x' / noise, shape (d, d)."""
+        )  # sum over channels and items of x x' / noise, shape (d, d)
         self._cov_of_all = self._cov(self.total)
 
     def with_prior(self, mean: FloatArray, cov: FloatArray) -> "LinearAbsence":

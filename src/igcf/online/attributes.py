@@ -17,12 +17,9 @@ from igcf.online.evidence import record_channels
 from igcf.online.explaining import expected_along
 from igcf.online.learning import channels_of, monotone_learning
 
-MOST_COVARIANCES = 64
-"""Number of sets of known attributes with a cached covariance."""
-MOST_SHIFTS = 4_096
-"""Number of contexts with a cached shift."""
-MOST_NUMBERS = 20_000_000
-"""Variances of items that are kept for all sets of known attributes together."""
+MOST_COVARIANCES = 64  # number of sets of known attributes with a cached covariance
+MOST_SHIFTS = 4_096  # number of contexts with a cached shift
+MOST_NUMBERS = 20_000_000  # variances of items that are kept for all sets of known attributes together
 
 
 def encode_attributes(model: Model, given: Mapping[str, Any] | None) -> Encoded | None:

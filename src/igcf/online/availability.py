@@ -19,8 +19,7 @@ class Asked(NamedTuple):
 
     k: int
     exclude: Iterable[str]
-    candidates: Iterable[str] | None
-    """The only items to choose from; None: all."""
+    candidates: Iterable[str] | None  # the only items to choose from; None: all
     rules: CompiledRules | None
 
 

@@ -112,16 +112,11 @@ HALVES = np.geomspace(1.0, 1_000.0, 40)
 class ItemBase(NamedTuple):
     """What the log says of items beside their vectors, arrays of equal shape."""
 
-    mean: FloatArray
-    """Expected z of a user of the population."""
-    variance_of_users: FloatArray
-    """Variance of z over the population: what the item's vector says, and what is missing."""
-    missing: FloatArray
-    """Of it, what a vector that was learned from so few reactions is short of."""
-    logit: FloatArray
-    """Logit of the share of satisfied reactions that is expected of the item."""
-    variance: FloatArray
-    """Variance of that logit."""
+    mean: FloatArray  # expected z of a user of the population
+    variance_of_users: FloatArray  # variance of z over the population: what the item's vector says, and what is missing
+    missing: FloatArray  # of it, what a vector that was learned from so few reactions is short of
+    logit: FloatArray  # logit of the share of satisfied reactions that is expected of the item
+    variance: FloatArray  # variance of that logit
 
     def at(self, rows: IntArray) -> "ItemBase":
         """Return the numbers of some items, of the shape of `rows`."""

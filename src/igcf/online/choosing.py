@@ -25,15 +25,12 @@ class Choosing:
 
     policy: Policy
     engine: ScoringEngine
-    available: BoolArray
-    """What may be shown, (1, items): at least `k` items."""
+    available: BoolArray  # what may be shown, (1, items): at least `k` items
     k: int
-    n_shown: int
-    """The items after so many are kept in reserve."""
+    n_shown: int  # the items after so many are kept in reserve
     rules: CompiledRules | None
     make_rng: MakeRng
-    explore: float = 0.0
-    """Share of the slots that are drawn."""
+    explore: float = 0.0  # share of the slots that are drawn
 
     def choose(self, with_trial: WithTrial | None) -> tuple[Selection, Odds]:
         """Select the items; with the trials of new items, if there are any."""

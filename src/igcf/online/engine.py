@@ -23,8 +23,7 @@ RESYNC_EVERY = 200
 """Reactions after which means and variances are computed anew from the belief, so that rounding cannot pile up."""
 CATCH_UP = 8
 """Reactions after a belief was set until all variances are computed: about as much work as doing without them."""
-MOST_MOVES = 20_000_000
-"""Moves of items by contexts that are kept."""
+MOST_MOVES = 20_000_000  # moves of items by contexts that are kept
 NO_MOMENTS = Moments((), ())
 
 
@@ -57,20 +56,14 @@ class ScoringEngine:
         [[1.0, 0.4, 0.7], [0.6, 0.0, 0.3]]
     """
 
-    keeps_items: ClassVar[bool] = True
-    """Whether means and variances of all items are kept between answers."""
+    keeps_items: ClassVar[bool] = True  # whether means and variances of all items are kept between answers
     of_items: ClassVar[tuple[str, ...]] = (
         "model", "new_items", "_items", "_mixture", "_blocks", "_block_arrays", "_monotone", "_prior_moments",
     )  # fmt: skip
     """Attributes that hold items, not users: engines of the same items share them."""
 
     def __init__(
-        self,
-        model: Model,
-        n_users: int = 1,
-        *,
-        dtype: npt.DTypeLike = np.float32,
-        tracks_variances: bool = True,
+        self, model: Model, n_users: int = 1, *, dtype: npt.DTypeLike = np.float32, tracks_variances: bool = True
     ) -> None:
         self.tracks_variances, self._dtype = tracks_variances, np.dtype(dtype)
         self.prior = Belief(model.prior_mean, model.prior_cov)
@@ -81,8 +74,7 @@ class ScoringEngine:
 
     def _set_items(self, model: Model, new_items: "NewItems | None") -> None:
         self.model = model
-        self.new_items = new_items
-        """Added items that are still being learned; None: no added items."""
+        self.new_items = new_items  # added items that are still being learned; None: no added items
         self._items: Arrays = tuple(
             np.ascontiguousarray(model.channels[number].vectors, dtype=self._dtype) for number in model.scored
         )
@@ -159,13 +151,7 @@ class ScoringEngine:
         """Return a copy of the belief about one user."""
         return Belief(self.belief_means[user].copy(), self.belief_covs[user].copy())
 
-    def set_belief(
-        self,
-        belief: Belief,
-        user: int = 0,
-        *,
-        offset: AnyFloatArray | None = None,
-    ) -> None:
+    def set_belief(self, belief: Belief, user: int = 0, *, offset: AnyFloatArray | None = None) -> None:
         """Take over a belief computed elsewhere, for instance from a stored history.
 
         `offset` is added to the expected reward of every item, (items,), and stays while reactions are learned.

@@ -23,8 +23,7 @@ from igcf.online.absence import LinearAbsence, LogisticAbsence, Record
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
 
-FEWEST_EXPECTED = 1.0
-"""Smallest number of reactions that a whole record is expected to have."""
+FEWEST_EXPECTED = 1.0  # smallest number of reactions that a whole record is expected to have
 NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 
 

@@ -19,19 +19,16 @@ class Shown(NamedTuple):
     rows: list[int]
     values: list[float]
     forgetting: float
-    shifts: Shifts = NO_SHIFTS
-    """How far contexts moved the user's vector."""
+    shifts: Shifts = NO_SHIFTS  # how far contexts moved the user's vector
 
 
 class Parts(NamedTuple):
     """Parts of one item's expected reward."""
 
     prior: float
-    logged: FloatArray
-    """What each logged reaction adds, shape (reactions,)."""
+    logged: FloatArray  # what each logged reaction adds, shape (reactions,)
     absence: float
-    shown: FloatArray
-    """What each shown reaction adds, shape (reactions,)."""
+    shown: FloatArray  # what each shown reaction adds, shape (reactions,)
 
     @property
     def total(self) -> float:

@@ -13,8 +13,7 @@ from igcf.arrays import FloatArray, IntArray
 from igcf.errors import ConfigError
 from igcf.online.backend.types import MakeRng
 
-AMONG = 10
-"""Number of best remaining items among which an explored slot is drawn."""
+AMONG = 10  # number of best remaining items among which an explored slot is drawn
 
 
 def checked_share(explore: float) -> float:
@@ -30,8 +29,7 @@ class Explorer:
 
     def __init__(self, share: float, slots: int, make_rng: MakeRng) -> None:
         self.share, self.slots, self._make_rng = share, slots, make_rng
-        self.propensities: list[float] = []
-        """Probability of each choice, given those above it."""
+        self.propensities: list[float] = []  # probability of each choice, given those above it
         self.ranks: list[int] | None = None
         """Rank of each choice among all items by the policy; None: rules changed the order on the way."""
 
@@ -59,12 +57,10 @@ class Explorer:
 class Odds(NamedTuple):
     """How likely each item of an answer was in its slot; NaN: not known."""
 
-    propensities: list[float]
-    """Given the items above it."""
+    propensities: list[float]  # given the items above it
     errors: list[float]
     """Standard error as an estimate of the policy's own probability, where that was sampled; 0: it is exact."""
-    slots: list[float]
-    """Whatever stood above it."""
+    slots: list[float]  # whatever stood above it
 
     @classmethod
     def unknown(cls, k: int) -> "Odds":

@@ -17,8 +17,7 @@ from igcf.online.backend.types import BlockRewards, Channels, Classes
 from igcf.online.belief import Belief, decay
 from igcf.online.chance import ChanceScale
 
-STEPS = ("satisfied", "exposed", "liked")
-"""Kinds of rewards that are steps: finitely many classes of values."""
+STEPS = ("satisfied", "exposed", "liked")  # kinds of rewards that are steps: finitely many classes of values
 
 
 def prior_belief(model: Model) -> Belief:
@@ -138,8 +137,7 @@ class MonotoneLearning:
     """The classes of reactions of a model, and as which of them a reaction counts."""
 
     def __init__(self, model: Model, values: list[float]) -> None:
-        self.values = values
-        """A value of each class, worst first."""
+        self.values = values  # a value of each class, worst first
         scale, channels = ChanceScale(model), model.channels
         members = [[number in term.channels for number in range(len(channels))] for term in model.terms]
         rewards = [[channel.reward.of_one(value) for channel in channels] for value in [*values, np.nan]]

@@ -22,14 +22,10 @@ class Event(NamedTuple):
     """A reaction or a skip."""
 
     row: int
-    value: float
-    """In the units of the log; NaN: no reaction."""
-    context: Mapping[str, Any] | None = None
-    """Context that the reaction was made in."""
-    counts: bool = True
-    """Whether something was learned: no reaction does not replace one, and a skip teaches nothing."""
-    before: UserEvidence | None = None
-    """The user's earlier evidence about the item, where it is new."""
+    value: float  # in the units of the log; NaN: no reaction
+    context: Mapping[str, Any] | None = None  # context that the reaction was made in
+    counts: bool = True  # whether something was learned: no reaction does not replace one, and a skip teaches nothing
+    before: UserEvidence | None = None  # the user's earlier evidence about the item, where it is new
     is_skip: bool = False
 
 
@@ -42,10 +38,8 @@ class Evidence:
     def __init__(self, model: Model, past: Past) -> None:
         self.record = logged_record(model, past.logged, past.until)
         rows, values = ([], []) if self.record is None else (self.record.rows.tolist(), self.record.values.tolist())
-        self.logged: dict[int, float] = dict(zip(rows, values, strict=True))
-        """Logged values by row."""
-        self.shown: dict[int, Event] = {}
-        """The reaction to each item shown, by row, oldest first."""
+        self.logged: dict[int, float] = dict(zip(rows, values, strict=True))  # logged values by row
+        self.shown: dict[int, Event] = {}  # the reaction to each item shown, by row, oldest first
         self._events: list[Event] = []
         rows = model.item_rows([item_id for item_id, _ in past.history])
         values = model.reward.checked_all([value for _, value in past.history])

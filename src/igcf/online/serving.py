@@ -23,10 +23,8 @@ class Serving:
     """One state of the items: a model with its catalogue, the items added to it, and an engine that scores them all."""
 
     model: Model
-    new_items: NewItems | None
-    """Added items, at the state that the model's rows show; None: no added items."""
-    engine: ScoringEngine
-    """A user at the prior, from whom all others start."""
+    new_items: NewItems | None  # added items, at the state that the model's rows show; None: no added items
+    engine: ScoringEngine  # a user at the prior, from whom all others start
     chances: ChanceScale
     evidence: tuple[ItemEvidence, ...] = ()
     """Evidence about the new items; newer than that of `new_items` until the next answer."""

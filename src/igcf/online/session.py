@@ -101,8 +101,7 @@ class Session:
         self._version = serving.version
         self._mask: BoolArray | None = None
         self._n_shown = self._n_tried = 0
-        self.contributes = True
-        """Whether reactions to new items count for all users, and new items are tried here."""
+        self.contributes = True  # whether reactions to new items count for all users, and new items are tried here
         self._learn_past(past.belief)
         self._release()
 
@@ -119,11 +118,6 @@ class Session:
     def attributes(self) -> dict[str, Any]:
         """What is known of the user beside reactions, as it was given."""
         return dict(self._given)
-
-    @property
-    def prior(self) -> Belief:
-        """What is believed before the first reaction, from the attributes alone."""
-        return self._engine.prior
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -155,7 +149,6 @@ class Session:
         self._engine.prior = self._serving.engine.prior if own.population is None else prior_belief(own)
 
     def _personal_model(self) -> Model:
-        """The model with the prior of this user."""
         return personal_model(self._serving.model, self._encoded)
 
     def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
@@ -234,14 +227,17 @@ class Session:
     def save(self, path: str | Path) -> None:
         """Write the evidence, no numbers of the model, as JSON; `Recommender.load_session` reads it."""
         user = self._user if isinstance(self._user, str | int) else None
-        saved = {"format": SESSION_FORMAT, "user": user, "until": self._until}
-        ids = self.model.item_ids
-        logged = [(ids[row], value) for row, value in self._evidence.logged.items()]  # what was replaced weighs, too
-        reactions = {"logged": logged, "history": self.history}
-        contexts = {ids[row]: dict(each.context) for row, each in self._evidence.shown.items() if each.context}
-        others = {"attributes": self._given, "contexts": contexts}
-        text = json.dumps(saved | reactions | others, allow_nan=False)
-        Path(path).write_text(text, encoding="utf-8")
+        ids, evidence = self.model.item_ids, self._evidence
+        saved = {
+            "format": SESSION_FORMAT,
+            "user": user,
+            "until": self._until,
+            "logged": [(ids[row], value) for row, value in evidence.logged.items()],  # what was replaced weighs, too
+            "history": self.history,
+            "attributes": self._given,
+            "contexts": {ids[row]: dict(each.context) for row, each in evidence.shown.items() if each.context},
+        }
+        Path(path).write_text(json.dumps(saved, allow_nan=False), encoding="utf-8")
 
     @property
     @_with_items
@@ -363,14 +359,7 @@ class Session:
         candidates: Iterable[str] | None = None,
         rules: Rules | RulesWithin | None = None,
     ) -> BoolArray:
-        """Return which items `recommend` would choose from, (1, items).
-
-        Args:
-            k: fewer items than these are refused.
-            exclude: ids of items not to show now.
-            candidates: ids of the only items to choose from; None: all.
-            rules: what may be in an answer.
-        """
+        """Return which items `recommend` would choose from, (1, items); fewer than `k` are refused."""
         return self._may_show(Asked(k, exclude, candidates, compiled_rules(rules, self._serving.model))).copy()
 
     def _may_show(self, asked: Asked) -> BoolArray:
@@ -463,29 +452,17 @@ class Session:
     @_with_items
     def explain(self, item_id: str) -> Explanation:
         """Split an item's expected reward into the prior, and what each reaction, or absence, added."""
-        model = self._serving.model
+        model, own = self._serving.model, self._evidence
         row = model.item_row(item_id)
-        own, shifts = self._evidence, self._evidence.shifts(model)
-        shown = Shown(own.rows, own.values, self._recommender.forgetting, shifts)
+        shown = Shown(own.rows, own.values, self._recommender.forgetting, own.shifts(model))
         parts = parts_of_mean(self._personal_model(), own.in_force(model), shown, row)
         attributes = attribute_contributions(model, self._encoded, self._given, row)
-        mean, amounts = parts.total, parts.shown
+        prior, mean = parts.prior if not attributes else model.expected_of(model.prior_mean, row), parts.total
         [std] = self._stds_at([row], [mean], [float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))])
         found = self._serving.chances.of_engine(self._engine, np.array([row]), np.array([mean]), np.array([std]))
-        chance, low, high = (float(each[0]) for each in found)
-        return Explanation(
-            item_id,
-            parts.prior if not attributes else model.expected_of(model.prior_mean, row),
-            _contributions(self.history, amounts),
-            mean,
-            std,
-            _contributions(self.logged, parts.logged),
-            parts.absence,
-            chance,
-            low,
-            high,
-            attributes,
-        )
+        contributions, logged = _contributions(self.history, parts.shown), _contributions(self.logged, parts.logged)
+        chances = (float(found.chance[0]), float(found.low[0]), float(found.high[0]))
+        return Explanation(item_id, prior, contributions, mean, std, logged, parts.absence, *chances, attributes)
 
 
 def _contributions(reactions: Sequence[Reaction], amounts: FloatArray) -> tuple[Contribution, ...]:

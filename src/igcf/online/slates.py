@@ -22,12 +22,9 @@ from igcf.online.selection import scored_items, selection_details
 if TYPE_CHECKING:
     from igcf.online.rules import Rules
 
-EVERY = "*"
-"""Name in `caps` of every category that it does not name."""
-POOL = 50
-"""Items that a diverse answer is chosen among, or twice its length where that is more."""
-WIDER = 32
-"""Times as many items are looked for in an index where caps leave too few of those found."""
+EVERY = "*"  # name in `caps` of every category that it does not name
+POOL = 50  # items that a diverse answer is chosen among, or twice its length where that is more
+WIDER = 32  # times as many items are looked for in an index where caps leave too few of those found
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,21 +32,14 @@ class CompiledRules:
     """Rules in terms of the rows of a catalogue."""
 
     catalogue: Catalogue
-    allowed: BoolArray | None
-    """Which items pass the filters, (1, items); None: all."""
-    boosts: Float32Array | None
-    """What is added to the score of each item, (items,); None: nothing to any."""
-    caps: Mapping[str, int]
-    """Most items of an answer by label."""
-    category_cap: int | None
-    """Most items of an answer by category that `caps` does not name."""
-    pinned: tuple[int, ...]
-    """Rows of the pinned items."""
+    allowed: BoolArray | None  # which items pass the filters, (1, items); None: all
+    boosts: Float32Array | None  # what is added to the score of each item, (items,); None: nothing to any
+    caps: Mapping[str, int]  # most items of an answer by label
+    category_cap: int | None  # most items of an answer by category that `caps` does not name
+    pinned: tuple[int, ...]  # rows of the pinned items
     diversity: float
-    weights: Float32Array | None = None
-    """What the score of each item is multiplied by, (items,); None: by 1."""
-    _limits: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
-    """What `limits` found so far."""
+    weights: Float32Array | None = None  # what the score of each item is multiplied by, (items,); None: by 1
+    _limits: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)  # what `limits` found so far
 
     @cached_property
     def is_filter(self) -> bool:
@@ -256,12 +246,7 @@ class _Choice:
     """Items chosen so far, and the scores of those that may still be: an item that a cap forbids has none."""
 
     def __init__(
-        self,
-        rules: CompiledRules,
-        model: Model,
-        scores: AnyFloatArray,
-        make_rng: MakeRng,
-        explorer: Explorer | None,
+        self, rules: CompiledRules, model: Model, scores: AnyFloatArray, make_rng: MakeRng, explorer: Explorer | None
     ) -> None:
         self._rules, self._model, self._scores, self._make_rng = rules, model, scores, make_rng
         self._explorer = explorer

@@ -19,12 +19,10 @@ from igcf.online.backend.types import Arrays, Block, Moments
 class Tracked:
     """Every reaction is carried over to the moments of all items."""
 
-    moments: Moments
-    """Means and variances of z, arrays of shape (users, items)."""
+    moments: Moments  # means and variances of z, arrays of shape (users, items)
     is_prior: bool = False
     """Whether nothing was learned: beliefs and moments are the prior's, shared by all engines of a model, read-only."""
-    n_updates: int = 0
-    """Reactions since the moments were last computed from the beliefs."""
+    n_updates: int = 0  # reactions since the moments were last computed from the beliefs
 
     @cached_property
     def first_user(self) -> Moments:
@@ -41,10 +39,8 @@ class Tracked:
 class Stale:
     """The beliefs changed and the items did not follow."""
 
-    z: Arrays | None = None
-    """Means of z, arrays of shape (users, items), once they were asked for."""
-    n_updates: int = 0
-    """Reactions since the belief was set."""
+    z: Arrays | None = None  # means of z, arrays of shape (users, items), once they were asked for
+    n_updates: int = 0  # reactions since the belief was set
 
 
 State = Tracked | Stale
@@ -55,8 +51,7 @@ class ScoredBlock:
     """A block of the user's vector: the channels with vectors in it, and which of them are scored."""
 
     channels: tuple[Channel, ...]
-    numbers: tuple[int, ...]
-    """Numbers of these channels in the model."""
+    numbers: tuple[int, ...]  # numbers of these channels in the model
     arrays: Block
 
     def rewards_of(self, value: float) -> tuple[float, ...]:

@@ -11,8 +11,7 @@ from igcf.online.backend.numpy_backend import NumpyBackend
 
 __all__ = ["NumpyBackend", "loops"]
 
-INTERFACE = 1
-"""The interface of the C loops that this code calls, as in `native/module.c`."""
+INTERFACE = 1  # the interface of the C loops that this code calls, as in `native/module.c`
 
 
 def _chosen() -> NumpyBackend:
@@ -36,5 +35,4 @@ def _chosen() -> NumpyBackend:
     return NativeBackend()
 
 
-loops: NumpyBackend = _chosen()
-"""The backend in use."""
+loops: NumpyBackend = _chosen()  # the backend in use

@@ -12,16 +12,11 @@ from igcf.online.backend.types import RecordTerms
 def find_mode(
     terms: RecordTerms, v: FloatArray, mean: FloatArray, cov: FloatArray, longest: float, passes: int
 ) -> None:
-    """Search the mode of the posterior from `v` and the curvature there, in place: BFGS.
+    """Search the mode of the posterior from `v` (r,), and the curvature there, by BFGS.
 
-    Args:
-        terms: of the record.
-        v: where the search starts, shape (r,); the mode afterwards.
-        mean: is written: the user's vector at the mode, shape (d,).
-        cov: minus the second derivative of all absences' log likelihood where the search starts, shape (d, d); the
-            covariance of the user's vector at the mode afterwards.
-        longest: largest distance that a step may move the user's vector.
-        passes: steps before the last one, with one pass over all items each.
+    `v` becomes the mode, `mean` (d,) the user's vector there. `cov` (d, d) is minus the second derivative of the log
+    likelihood of all absences where the search starts, and becomes the covariance of that vector. There are `passes`
+    steps with one pass over all items each before the last one, none of which moves the vector further than `longest`.
     """
     frame = terms.frame
     precision = cov + _curvature(terms, terms.prior_mean + frame @ v)
@@ -79,7 +74,6 @@ class NumpyBackend:
 
     name = "numpy"
     update_beliefs = staticmethod(numpy_beliefs.update_beliefs)
-    update_belief = staticmethod(numpy_beliefs.update_belief)
     learn = staticmethod(numpy_beliefs.learn)
     learn_in_turn = staticmethod(numpy_beliefs.learn_in_turn)
     chances_of_logits = staticmethod(numpy_items.chances_of_logits)

@@ -1,6 +1,5 @@
 """Updates of beliefs in NumPy: by one reaction, by a history, and monotone (docs/maths.md)."""
 
-from collections.abc import Iterator
 from math import isnan, sqrt
 
 import numpy as np
@@ -9,10 +8,8 @@ from igcf.arrays import FloatArray, IntArray
 from igcf.model.channel import sigmoid
 from igcf.online.backend.types import NEWTON_STEPS, Channels, Classes, Evidence
 
-USERS = 16
-"""Users per block of large arrays: what is computed on the way stays in the cache."""
-TOLERANCE = 1e-12
-"""Differences below this are rounding. Native: the same number."""
+USERS = 16  # users per block of large arrays: what is computed on the way stays in the cache
+TOLERANCE = 1e-12  # differences below this are rounding. Native: the same number
 
 
 def update_beliefs(
@@ -20,14 +17,8 @@ def update_beliefs(
 ) -> tuple[FloatArray, FloatArray]:
     """Update the beliefs of many users by one reaction each, in place; eq:update_dis, or a Laplace step.
 
-    Args:
-        means: of the users' vectors, shape (users, D).
-        covs: of the users' vectors, shape (users, D, D).
-        start: first dimension of the block that the reactions reveal something about.
-        evidence: one reaction per user.
-
-    Returns:
-        w = cov x of each user, scaled so that the covariance loses w w', and how far the mean moved in units of it.
+    `means` (users, D) and `covs` (users, D, D) are of whole vectors; the block of the reactions begins at `start`.
+    Returns w = cov x of each user, scaled so that the covariance loses w w', and how far the mean moved in units of it.
     """
     x, rewards, noise, is_logit = evidence
     span = slice(start, start + x.shape[1])
@@ -44,43 +35,6 @@ def update_beliefs(
         part = w[first : first + USERS]
         own_covs[first : first + USERS] -= part[:, :, None] * part[:, None, :]
     return w, np.divide(shift, root, out=np.zeros_like(shift), where=root > 0)
-
-
-def update_belief(mean: FloatArray, cov: FloatArray, start: int, evidence: Evidence) -> None:
-    """Update one user's belief, mean (D,) and covariance (D, D), by any number of reactions, in place.
-
-    Linear rewards are learned at once, because their order does not matter: by the smaller of a system of equations
-    between the reactions and one between the dimensions. With a logistic link among them, one after the other.
-    """
-    span = slice(start, start + evidence.x.shape[1])
-    if evidence.is_logit.any():
-        update_in_turn(mean[span], cov[span, span], evidence)
-        return
-    is_known = ~np.isnan(evidence.rewards)
-    x, noise = evidence.x[is_known], evidence.noise[is_known]
-    mean[span], cov[span, span] = block_update(mean[span], cov[span, span], x, evidence.rewards[is_known], noise)
-
-
-def block_update(
-    mean: FloatArray, cov: FloatArray, x: FloatArray, rewards: FloatArray, noise: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Posterior mean and covariance after linear rewards, rows of `x` (n, d): block form of eq:update_dis.
-
-    The covariance S may be singular: S - S X' (X S X' + N)^-1 X S, or, the same, (I + S X' N^-1 X)^-1 S.
-    """
-    n, d = x.shape
-    left: FloatArray
-    surprise = rewards - x @ mean
-    if n <= d:
-        c = cov @ x.T  # (d, n)
-        gain = np.linalg.solve(x @ c + np.diag(noise), c.T).T  # (d, n)
-        left, shift = cov - gain @ c.T, gain @ surprise
-    else:
-        weighted = x / noise[:, None]
-        left = np.asarray(np.linalg.solve(np.eye(d) + cov @ (weighted.T @ x), cov), dtype=np.float64)
-        left = (left + left.T) / 2
-        shift = left @ (surprise @ weighted)
-    return mean + shift, (left + left.T) / 2
 
 
 def update_in_turn(mean: FloatArray, cov: FloatArray, evidence: Evidence) -> tuple[FloatArray, FloatArray]:
@@ -145,14 +99,21 @@ def logistic_step(
     return (a - z) / q, curvature / (1.0 + curvature * q)
 
 
-def evidence_by_block(
-    channels: Channels, rows: IntArray, rewards: FloatArray, weights: FloatArray | None = None
-) -> Iterator[tuple[int, Evidence]]:
-    """Yield where each block of the user's vector begins, and what some reactions reveal about it, oldest first.
+def learn(
+    mean: FloatArray,
+    cov: FloatArray,
+    channels: Channels,
+    rows: IntArray,
+    rewards: FloatArray,
+    weights: FloatArray | None,
+) -> None:
+    """Update one user's belief, mean (D,) and covariance (D, D), by a history, in place.
 
     Args:
+        mean: of the user's vector, shape (D,).
+        cov: of the user's vector, shape (D, D).
         channels: of the model.
-        rows: rows of the items, shape (reactions,).
+        rows: rows of the items, oldest reaction first, shape (reactions,).
         rewards: shape (reactions, channels); NaN reveals nothing.
         weights: how many times a reaction counts, shape (reactions,); None: once.
     """
@@ -162,32 +123,15 @@ def evidence_by_block(
         noise = np.stack([channels.noise[number][rows] for number in own], axis=1)
         if weights is not None:
             noise /= weights[:, None]
-        is_logit = np.broadcast_to(channels.is_logit[own], noise.shape)
-        yield start, Evidence(x.reshape(-1, x.shape[2]), rewards[:, own].ravel(), noise.ravel(), is_logit.ravel())
-
-
-def learn(
-    mean: FloatArray,
-    cov: FloatArray,
-    channels: Channels,
-    rows: IntArray,
-    rewards: FloatArray,
-    weights: FloatArray | None,
-) -> None:
-    """Update one user's belief, mean (D,) and covariance (D, D), by a history as in `evidence_by_block`, in place."""
-    for start, revealed in evidence_by_block(channels, rows, rewards, weights):
-        update_belief(mean, cov, start, revealed)
+        is_logit, span = np.broadcast_to(channels.is_logit[own], noise.shape), slice(start, start + x.shape[2])
+        evidence = Evidence(x.reshape(-1, x.shape[2]), rewards[:, own].ravel(), noise.ravel(), is_logit.ravel())
+        update_in_turn(mean[span], cov[span, span], evidence)
 
 
 def learn_in_turn(rules: Classes, mean: FloatArray, cov: FloatArray, rows: IntArray, classes: IntArray) -> None:
-    """Update one user's belief by a history, in place; a reaction counts as what is known when it comes allows.
+    """Update one user's belief as `learn` does, where a reaction counts as what is known when it comes allows.
 
-    Args:
-        rules: the classes of reactions that the model distinguishes.
-        mean: of the user's vector, shape (D,).
-        cov: of the user's vector, shape (D, D).
-        rows: rows of the items, oldest reaction first, shape (reactions,).
-        classes: the class of each reaction; the number of classes stands for no reaction.
+    `classes` are those of the reactions; the number of classes stands for no reaction.
     """
     channels = Channels(*rules[:4])
     for place, (row, number) in enumerate(zip(rows.tolist(), classes.tolist(), strict=True)):
@@ -199,13 +143,6 @@ def counted_classes(rules: Classes, means: FloatArray, covs: FloatArray, rows: I
     """As which class the reaction of each of many users counts, shape (users,).
 
     The whole update is carried out in the space of the item's own channels: z = X mean and Q = X cov X'.
-
-    Args:
-        rules: the classes of reactions that the model distinguishes.
-        means: of the users' vectors, shape (users, D).
-        covs: of the users' vectors, shape (users, D, D).
-        rows: the item of each user.
-        classes: the class of each reaction; the number of classes stands for no reaction.
     """
     n_classes, n_users = len(rules.is_failure), len(rows)
     z, Q = _own_moments(rules, means, covs, rows)

@@ -1,14 +1,9 @@
 """Items in NumPy: means and variances after an update, the best available ones, and chances of a few."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
-from igcf.model import Model
 from igcf.model.channel import activations, expectation, gradients, sigmoid
 from igcf.online.backend.numpy_beliefs import USERS, update_in_turn
 from igcf.online.backend.types import (
@@ -24,43 +19,25 @@ from igcf.online.backend.types import (
     Selection,
 )
 
-CHUNK = 1_024
-"""Items per block when all variances are computed: the product stays in the cache."""
-LEAST = float(np.finfo(np.float32).min)
-"""Any score is at least this; what is not available has less."""
+CHUNK = 1_024  # items per block when all variances are computed: the product stays in the cache
+LEAST = float(np.finfo(np.float32).min)  # any score is at least this; what is not available has less
 
-FEW = 3
-"""Number of items with ranks counted one by one, which needs no sorting of what is above them."""
+FEW = 3  # number of items with ranks counted one by one, which needs no sorting of what is above them
 WIDTH = 1.2815515655446004
 """Standard deviations around the mean within which a normal variable lies with probability 0.8. Native: the same."""
-LEVELS = np.array([[0.1], [0.9]])
-"""Ends of that interval as levels, (2, 1)."""
-CLIPPED = 0.005
-"""Smallest and, from 1, largest probability to take the logit of."""
-Triple = tuple[FloatArray, FloatArray, FloatArray]
-"""Chances, lower and upper ends of their intervals, as arrays."""
+LEVELS = np.array([[0.1], [0.9]])  # ends of that interval as levels, (2, 1)
+CLIPPED = 0.005  # smallest and, from 1, largest probability to take the logit of
+Triple = tuple[FloatArray, FloatArray, FloatArray]  # chances, lower and upper ends of their intervals, as arrays
 
 
 def observe_and_rescore(
-    mean: FloatArray,
-    cov: FloatArray,
-    row: int,
-    blocks: tuple[Block, ...],
-    rewards: BlockRewards,
-    moments: Moments,
+    mean: FloatArray, cov: FloatArray, row: int, blocks: tuple[Block, ...], rewards: BlockRewards, moments: Moments
 ) -> None:
-    """Update one user's belief by a reaction to an item, and carry it over to all items, in place.
+    """Update one user's belief by a reaction to the item at `row`, and carry it over to all items, in place.
 
     With w and step of each channel: c = items w, z += step c, variances -= c c; what rounding leaves below zero
-    becomes zero.
-
-    Args:
-        mean: of the user's vector, shape (D,).
-        cov: of the user's vector, shape (D, D).
-        row: of the item.
-        blocks: the parts of the vector that the reaction reveals something about.
-        rewards: one per block and channel of it; NaN reveals nothing.
-        moments: of all scored channels, arrays of shape (items,); none where they are not kept.
+    becomes zero. `rewards` has one per block and channel of it; NaN reveals nothing. `moments` are arrays of shape
+    (items,); none where they are not kept.
     """
     for block, own_rewards in zip(blocks, rewards, strict=True):
         x = np.array([vectors[row] for vectors in block.vectors], dtype=np.float64)
@@ -123,7 +100,8 @@ def add_information(
 
 def expected_rewards(mixture: Mixture, z: Arrays) -> AnyFloatArray:
     """The expected reward from the z of all scored channels, arrays of one shape."""
-    return _by_users(partial(_expected, mixture.model), *z)
+    model = mixture.model
+    return expectation(model.terms, activations(model.channels, dict(zip(model.scored, z, strict=True))))
 
 
 def reward_variances(mixture: Mixture, z: Arrays, variances: Arrays) -> AnyFloatArray:
@@ -131,32 +109,12 @@ def reward_variances(mixture: Mixture, z: Arrays, variances: Arrays) -> AnyFloat
 
     Channels that share a block of the user's vector are taken as moving together, which never understates.
     """
-    return _by_users(partial(_variance, mixture.model), *z, *variances)
-
-
-def _by_users(compute: Callable[..., AnyFloatArray], *arrays: AnyFloatArray) -> AnyFloatArray:
-    """`compute` of arrays (users, items), some users at a time so that what is in between stays in the cache."""
-    if arrays[0].ndim == 1 or len(arrays[0]) <= USERS:
-        return compute(*arrays)
-    result: AnyFloatArray = np.empty(arrays[0].shape, dtype=arrays[0].dtype)
-    for start in range(0, len(result), USERS):
-        part = slice(start, start + USERS)
-        result[part] = compute(*(each[part] for each in arrays))
-    return result
-
-
-def _expected(model: Model, *z: Any) -> AnyFloatArray:
-    return expectation(model.terms, activations(model.channels, dict(zip(model.scored, z, strict=True))))
-
-
-def _variance(model: Model, *parts: Any) -> AnyFloatArray:
-    n = len(model.scored)
-    expected = activations(model.channels, dict(zip(model.scored, parts[:n], strict=True)))
+    model = mixture.model
+    expected = activations(model.channels, dict(zip(model.scored, z, strict=True)))
     slopes = gradients(model.channels, model.terms, expected)
     deviations: dict[int, AnyFloatArray] = {}
-    for number, variances in zip(model.scored, parts[n:], strict=True):
-        part = np.sqrt(variances) * np.abs(slopes[number])
-        start = model.channels[number].start
+    for number, own in zip(model.scored, variances, strict=True):
+        part, start = np.sqrt(own) * np.abs(slopes[number]), model.channels[number].start
         deviations[start] = deviations[start] + part if start in deviations else part
     return np.asarray(sum(part * part for part in deviations.values()))
 
@@ -164,22 +122,12 @@ def _variance(model: Model, *parts: Any) -> AnyFloatArray:
 def select_users(
     scores: AnyFloatArray, available: BoolArray, k: int, make_rng: MakeRng
 ) -> tuple[IntArray, AnyFloatArray]:
-    """Select the `k` best available items of each user, best first; ties are broken at random.
+    """Select the `k` best available items of each user by `scores` (users, items), best first: rows and scores.
 
-    Args:
-        scores: of shape (users, items).
-        available: of shape (users, items); at least `k` items of every user.
-        k: how many.
-        make_rng: asked only where scores are equal.
-
-    Returns:
-        Rows and scores of the selected items, both of shape (users, k).
+    At least `k` items of every user are available. Ties are broken at random; without them nothing is drawn.
     """
-    rows: IntArray = np.empty((len(available), k), dtype=np.int64)
-    best: AnyFloatArray = np.empty((len(available), k), dtype=scores.dtype)
-    for user in range(len(available)):
-        rows[user], best[user] = _best_of(scores[user], available[user], k, make_rng)
-    return rows, best
+    found = [_best_of(own, is_open, k, make_rng) for own, is_open in zip(scores, available, strict=True)]
+    return np.stack([rows for rows, _ in found]), np.stack([best for _, best in found])
 
 
 def _best_of(scores: AnyFloatArray, available: BoolArray, k: int, make_rng: MakeRng) -> tuple[IntArray, AnyFloatArray]:

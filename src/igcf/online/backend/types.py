@@ -15,40 +15,28 @@ NEWTON_STEPS = 8
 
 MakeRng = Callable[[], np.random.Generator]
 """Gives a generator of random numbers; making one takes as long as a product over thousands of items."""
-Arrays = tuple[Any, ...]
-"""One array per scored channel."""
-Columns = tuple[list[float], list[float], list[float]]
-"""Chances, lower and upper ends of their intervals."""
+Arrays = tuple[Any, ...]  # one array per scored channel
+Columns = tuple[list[float], list[float], list[float]]  # chances, lower and upper ends of their intervals
 
 
 class Evidence(NamedTuple):
     """What reactions reveal about one block of the users' vectors: one reaction per user, or any number of one user."""
 
-    x: FloatArray
-    """Item vectors, shape (reactions, d)."""
-    rewards: FloatArray
-    """Rewards, shape (reactions,); NaN reveals nothing."""
-    noise: FloatArray
-    """Variances of the rewards, or what a log likelihood is divided by, shape (reactions,)."""
-    is_logit: BoolArray
-    """Whether a reward is a success or failure with a logistic link, shape (reactions,)."""
+    x: FloatArray  # item vectors, shape (reactions, d)
+    rewards: FloatArray  # rewards, shape (reactions,); NaN reveals nothing
+    noise: FloatArray  # variances of the rewards, or what a log likelihood is divided by, shape (reactions,)
+    is_logit: BoolArray  # whether a reward is a success or failure with a logistic link, shape (reactions,)
 
 
 class Block(NamedTuple):
     """A part of the user's vector that is learned apart from the others, and the channels with vectors in it."""
 
-    start: int
-    """First dimension of the block."""
-    vectors: tuple[AnyFloatArray, ...]
-    """Item vectors per channel, each of shape (items, d), float32."""
-    noise: tuple[FloatArray, ...]
-    """Noise variances per channel, each of shape (items,)."""
-    is_logit: BoolArray
-    """Whether a channel has a logistic link, shape (channels,)."""
-    items: Arrays
-    """Item vectors of the channels that the expected reward depends on, in the precision of the engine."""
-    places: tuple[int, ...]
-    """Positions of these channels among all scored channels."""
+    start: int  # first dimension of the block
+    vectors: tuple[AnyFloatArray, ...]  # item vectors per channel, each of shape (items, d), float32
+    noise: tuple[FloatArray, ...]  # noise variances per channel, each of shape (items,)
+    is_logit: BoolArray  # whether a channel has a logistic link, shape (channels,)
+    items: Arrays  # item vectors of the channels that the expected reward depends on, in the precision of the engine
+    places: tuple[int, ...]  # positions of these channels among all scored channels
 
 
 BlockRewards = tuple[tuple[float, ...], ...]
@@ -65,14 +53,10 @@ class Moments(NamedTuple):
 class Channels(NamedTuple):
     """The channels of a model; those with one start make up a block."""
 
-    starts: IntArray
-    """First dimension of each channel's block, shape (channels,)."""
-    vectors: tuple[AnyFloatArray, ...]
-    """Item vectors per channel, each of shape (items, width), float32."""
-    noise: tuple[FloatArray, ...]
-    """Noise variances per channel, each of shape (items,)."""
-    is_logit: BoolArray
-    """Whether a channel has a logistic link, shape (channels,)."""
+    starts: IntArray  # first dimension of each channel's block, shape (channels,)
+    vectors: tuple[AnyFloatArray, ...]  # item vectors per channel, each of shape (items, width), float32
+    noise: tuple[FloatArray, ...]  # noise variances per channel, each of shape (items,)
+    is_logit: BoolArray  # whether a channel has a logistic link, shape (channels,)
 
 
 class Classes(NamedTuple):
@@ -81,28 +65,17 @@ class Classes(NamedTuple):
     The last two rows of `rewards` are no reaction and nothing at all. It begins as `Channels` does.
     """
 
-    starts: IntArray
-    """First dimension of each channel's block, shape (channels,)."""
-    vectors: tuple[AnyFloatArray, ...]
-    """Item vectors per channel, each of shape (items, width), float32."""
-    noise: tuple[FloatArray, ...]
-    """Noise variances per channel, each of shape (items,)."""
-    is_logit: BoolArray
-    """Whether a channel has a logistic link, shape (channels,)."""
-    rewards: FloatArray
-    """Rewards of each class, worst first, shape (classes + 2, channels); NaN reveals nothing."""
-    is_failure: BoolArray
-    """Whether a class is below the threshold of success, shape (classes,)."""
-    weights: FloatArray
-    """Weights of the expected reward's terms, shape (terms,)."""
-    is_member: BoolArray
-    """Which channels a term multiplies, shape (terms, channels)."""
-    liked: int
-    """Channel of liking that a chance is read from; -1 for none."""
-    calibration: FloatArray
-    """Slope, shift, spread."""
-    is_full: bool
-    """Whether also failures and missing reactions are bound, not only the order of the classes."""
+    starts: IntArray  # first dimension of each channel's block, shape (channels,)
+    vectors: tuple[AnyFloatArray, ...]  # item vectors per channel, each of shape (items, width), float32
+    noise: tuple[FloatArray, ...]  # noise variances per channel, each of shape (items,)
+    is_logit: BoolArray  # whether a channel has a logistic link, shape (channels,)
+    rewards: FloatArray  # rewards of each class, worst first, shape (classes + 2, channels); NaN reveals nothing
+    is_failure: BoolArray  # whether a class is below the threshold of success, shape (classes,)
+    weights: FloatArray  # weights of the expected reward's terms, shape (terms,)
+    is_member: BoolArray  # which channels a term multiplies, shape (terms, channels)
+    liked: int  # channel of liking that a chance is read from; -1 for none
+    calibration: FloatArray  # slope, shift, spread
+    is_full: bool  # whether also failures and missing reactions are bound, not only the order of the classes
 
 
 class Selection(NamedTuple):
@@ -112,8 +85,7 @@ class Selection(NamedTuple):
     scores: list[float]
     means: list[float]
     stds: list[float]
-    mean_ranks: list[int]
-    """1 + the number of available items with a larger mean."""
+    mean_ranks: list[int]  # 1 + the number of available items with a larger mean
 
 
 class RecordTerms(NamedTuple):
@@ -123,18 +95,13 @@ class RecordTerms(NamedTuple):
     """Item vectors of the channels in which absence counts, each of shape (items, d), float32."""
     noise: tuple[FloatArray, ...]
     """What the log likelihood of an item is divided by in each of them, each of shape (items,)."""
-    slope: FloatArray
-    """Sum over all items of x sigmoid(x . user) / noise where the search starts, shape (d,)."""
-    weight: float
-    """Weight of every item as an absent one."""
-    own_x: AnyFloatArray
-    """Vectors of the record's own logistic terms, shape (terms, d), float32."""
+    slope: FloatArray  # sum over all items of x sigmoid(x . user) / noise where the search starts, shape (d,)
+    weight: float  # weight of every item as an absent one
+    own_x: AnyFloatArray  # vectors of the record's own logistic terms, shape (terms, d), float32
     own_weights: AnyFloatArray
     """Weights of these terms, shape (terms,), float32; negative where an absence is taken back."""
-    information: FloatArray
-    """Sum over the reactions of reward x / noise, shape (d,)."""
-    prior_mean: FloatArray
-    """Shape (d,)."""
+    information: FloatArray  # sum over the reactions of reward x / noise, shape (d,)
+    prior_mean: FloatArray  # shape (d,)
     frame: FloatArray
     """Directions in which the prior is uncertain, shape (d, r): the user's vector is prior_mean + frame v."""
 
@@ -142,12 +109,9 @@ class RecordTerms(NamedTuple):
 class ItemTerms(NamedTuple):
     """What items add to the logits that their chances are read from, arrays of shape (items,)."""
 
-    offset: FloatArray
-    """Added to slope z."""
-    missing: FloatArray
-    """Variance of what is unknown of how tastes differ on the item."""
-    own: FloatArray
-    """Variance of what is unknown of the share of users whom it satisfies."""
+    offset: FloatArray  # added to slope z
+    missing: FloatArray  # variance of what is unknown of how tastes differ on the item
+    own: FloatArray  # variance of what is unknown of the share of users whom it satisfies
 
     def at(self, rows: IntArray | list[int]) -> "ItemTerms":
         """Return the terms of some items."""
@@ -159,14 +123,10 @@ class Mixture:
     """How the expected reward follows from the scored channels: a sum over terms of weight x product of channels."""
 
     model: Model
-    weights: FloatArray
-    """Weights of the terms, shape (terms,)."""
-    is_member: BoolArray
-    """Which scored channels a term multiplies, shape (terms, channels)."""
-    is_logit: BoolArray
-    """Whether a scored channel has a logistic link, shape (channels,)."""
-    block: IntArray
-    """Block of the user's vector that a scored channel reads, shape (channels,), uint8."""
+    weights: FloatArray  # weights of the terms, shape (terms,)
+    is_member: BoolArray  # which scored channels a term multiplies, shape (terms, channels)
+    is_logit: BoolArray  # whether a scored channel has a logistic link, shape (channels,)
+    block: IntArray  # block of the user's vector that a scored channel reads, shape (channels,), uint8
 
     @cached_property
     def parts(self) -> tuple[FloatArray, BoolArray, BoolArray, IntArray]:

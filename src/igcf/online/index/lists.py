@@ -19,51 +19,39 @@ from igcf.online.backend.types import Arrays, Mixture
 from igcf.online.belief import Belief
 
 IndexChoice = Literal["auto", "exact", "lists"]
-INDEX_FROM = 50_000
-"""Items from which `auto` asks an index (docs/design/scale.md, section Retrieval)."""
+INDEX_FROM = 50_000  # items from which `auto` asks an index (docs/design/scale.md, section Retrieval)
 LISTS_ASKED = 32
 """Lists that are looked into at first; then four times as many, as long as too few of their items are available."""
-REFINED = 16
-"""Times as many lists are judged by their own variances as are looked into."""
+REFINED = 16  # times as many lists are judged by their own variances as are looked into
 CANDIDATES = 400
 """Items that are scored exactly: the best of these lists by expected reward and the deviation typical of a list."""
-FEW = 0.02
-"""Share of the items that are available up to which all of those are candidates."""
+FEW = 0.02  # share of the items that are available up to which all of those are candidates
 TAIL = 3.0
 """Deviations by which the best item of a list is taken to exceed its centre, like the best of some hundred numbers."""
 TINY = np.float32(1e-12)
 LISTS_PER_ROOT = 4.0
 """Lists per square root of the number of items: looking through the centres then takes about as long as the lists."""
-ROUNDS = 6
-"""Steps of k-means."""
-TOP = 200
-"""Items that the population likes best, at which the weights of the channels are taken."""
+ROUNDS = 6  # steps of k-means
+TOP = 200  # items that the population likes best, at which the weights of the channels are taken
 
 
 @dataclass(frozen=True, eq=False)
 class ChannelLists:
     """What is typical of each list in one scored channel."""
 
-    lengths: Float32Array
-    """Squared lengths of the items' vectors, list by list, shape (items,)."""
-    centres: Float32Array
-    """Mean of each list's vectors, shape (lists, d)."""
-    within: FloatArray
-    """Covariance of the vectors around the centres of their lists, shape (d, d)."""
+    lengths: Float32Array  # squared lengths of the items' vectors, list by list, shape (items,)
+    centres: Float32Array  # mean of each list's vectors, shape (lists, d)
+    within: FloatArray  # covariance of the vectors around the centres of their lists, shape (d, d)
 
 
 @dataclass(frozen=True, eq=False)
 class ItemLists:
     """The items that a model was trained on, in lists."""
 
-    channels: tuple[ChannelLists, ...]
-    """The channels that the model's expected reward depends on."""
-    rows: IntArray
-    """Rows of the items in the model, list by list, shape (items,)."""
-    starts: IntArray
-    """Where each list begins, and the end of the last one, shape (lists + 1,)."""
-    spread: Float32Array
-    """How far a list's items lie from its centre, beside all lists, shape (lists,)."""
+    channels: tuple[ChannelLists, ...]  # the channels that the model's expected reward depends on
+    rows: IntArray  # rows of the items in the model, list by list, shape (items,)
+    starts: IntArray  # where each list begins, and the end of the last one, shape (lists + 1,)
+    spread: Float32Array  # how far a list's items lie from its centre, beside all lists, shape (lists,)
 
     @property
     def n_lists(self) -> int:
@@ -109,8 +97,7 @@ class CandidateSearch:
         self._lengths = tuple(
             np.square(each.centres).sum(axis=1) + spread * np.float32(np.trace(each.within)) + TINY
             for each in lists.channels
-        )
-        """Mean squared length of each channel's vectors in each list, shape (lists,)."""
+        )  # mean squared length of each channel's vectors in each list, shape (lists,)
 
     def candidates(self, belief: Belief, nu: float, k: int, available: BoolArray) -> IntArray:
         """Return rows of available items, among which the best `k` by mean + nu sqrt(variance) are to be looked for.

@@ -19,18 +19,15 @@ from igcf.model.content import ItemPriors
 from igcf.model.new_items import UserEvidence
 from igcf.online.belief import Belief
 
-LEAST_SLOPE = 1e-4
-"""Smallest slope of a probability that a reaction is weighed by."""
+LEAST_SLOPE = 1e-4  # smallest slope of a probability that a reaction is weighed by
 
 
 @dataclass(frozen=True, eq=False)
 class ItemPosterior:
     """The belief about one item: a mixture of Gaussians over the classes of items."""
 
-    shares: FloatArray
-    """Probability of each class, (classes,)."""
-    means: tuple[FloatArray, ...]
-    """Mean of the item's vector in each class, (classes, width) per channel."""
+    shares: FloatArray  # probability of each class, (classes,)
+    means: tuple[FloatArray, ...]  # mean of the item's vector in each class, (classes, width) per channel
 
     def vector(self, number: int) -> FloatArray:
         """Return the expected vector in one channel, (width,)."""
@@ -153,12 +150,9 @@ class ItemLearning:
 class _Solved(NamedTuple):
     """The posterior mean of a ~ N(0, 1) from surprises Z a + noise, and what the likelihood needs, per class."""
 
-    moved: FloatArray
-    """(classes, width)"""
-    fit: FloatArray
-    """Surprise in units of its covariance Z Z' + noise, squared, (classes,)."""
-    log_size: FloatArray
-    """Logarithm of the determinant of 1 + Z' Z / noise, (classes,)."""
+    moved: FloatArray  # (classes, width)
+    fit: FloatArray  # surprise in units of its covariance Z Z' + noise, squared, (classes,)
+    log_size: FloatArray  # logarithm of the determinant of 1 + Z' Z / noise, (classes,)
 
 
 def _solved(Z: FloatArray, surprise: FloatArray, noise: FloatArray) -> _Solved:

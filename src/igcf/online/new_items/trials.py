@@ -14,10 +14,8 @@ from igcf.model.channel import activations, expectation
 from igcf.online.engine import ScoringEngine
 from igcf.online.new_items.update import NewItems, class_expectations
 
-SAMPLE = 4_096
-"""Number of items sampled to estimate the expected reward of a user's next items."""
-LEAST_GAIN = 0.02
-"""How much better than expected an item must be able to turn out for a trial to be worth anything."""
+SAMPLE = 4_096  # number of items sampled to estimate the expected reward of a user's next items
+LEAST_GAIN = 0.02  # how much better than expected an item must be able to turn out for a trial to be worth anything
 WEIGHT = 50.0
 """Expected rewards that count as come true before the first reaction, where the price of trials is counted."""
 MEMORY = 12_000
@@ -115,16 +113,11 @@ class Account:
 class Answers:
     """Answers to some users as they would be without trials."""
 
-    engine: ScoringEngine
-    """The users' state."""
-    available: BoolArray
-    """What may be shown, (users, items)."""
-    shown: IntArray
-    """Rows of the items that would be shown, best first, (users, k)."""
-    may_try: BoolArray
-    """Who may be asked to try something, (users,)."""
-    tryable: BoolArray
-    """What may be tried in the last place, (users, items)."""
+    engine: ScoringEngine  # the users' state
+    available: BoolArray  # what may be shown, (users, items)
+    shown: IntArray  # rows of the items that would be shown, best first, (users, k)
+    may_try: BoolArray  # who may be asked to try something, (users,)
+    tryable: BoolArray  # what may be tried in the last place, (users, items)
 
 
 class Trials:
@@ -137,8 +130,7 @@ class Trials:
     def __init__(self, exposure: Exposure) -> None:
         self.exposure = exposure
         self.account = Account(exposure.price, exposure.caution)
-        self.counts: IntArray = np.zeros(0, dtype=np.int64)
-        """Number of trials of each item, (new items,)."""
+        self.counts: IntArray = np.zeros(0, dtype=np.int64)  # number of trials of each item, (new items,)
         self._bars: FloatArray = np.zeros((0, 0))
         self._lock = Lock()
 

@@ -16,8 +16,7 @@ from igcf.model.new_items import ItemEvidence, SettledItem, UserEvidence, expect
 from igcf.online.new_items.posterior import ItemLearning, ItemPosterior
 
 LARGEST_NUMBER = 2**64
-UNKNOWN_WEIGHT = 0.25
-"""Weight of the reaction of a user about whom nothing else is known."""
+UNKNOWN_WEIGHT = 0.25  # weight of the reaction of a user about whom nothing else is known
 PROMOTED_FROM = 10
 """An item is settled for good when about this many times as many users have reacted to it as are counted."""
 
@@ -26,19 +25,14 @@ PROMOTED_FROM = 10
 class NewItems:
     """The added items of a model. Learning yields another snapshot; a row moves with the evidence about its item."""
 
-    model: Model
-    """The model; its rows of these items are the means of their posteriors."""
+    model: Model  # the model; its rows of these items are the means of their posteriors
     learning: ItemLearning
-    priors: ItemPriors
-    """Beliefs about the items from their descriptions alone."""
-    shares: FloatArray
-    """Posterior probability of each class, (new items, classes)."""
+    priors: ItemPriors  # beliefs about the items from their descriptions alone
+    shares: FloatArray  # posterior probability of each class, (new items, classes)
     class_vectors: tuple[Float32Array, ...]
     """Posterior mean of the vector in each class, (new items, classes, width) per scored channel."""
-    most: int
-    """Users that count, per item."""
-    versions: IntArray
-    """Number of the update that last moved each item, (new items,)."""
+    most: int  # users that count, per item
+    versions: IntArray  # number of the update that last moved each item, (new items,)
     version: int = 0
 
     @classmethod
