@@ -68,11 +68,8 @@ class AuditLog:
     def __init__(self, store: Store, *, size: int, wait_s: float = 15.0, days: float | None = None) -> None:
         """Start the writer.
 
-        Args:
-            store: where to; it also knows which users are deleted.
-            size: answers that may wait.
-            wait_s: how long to wait for another flush.
-            days: older answers are deleted, a few at a time; None keeps them all.
+        At most `size` answers wait, a flush at most `wait_s` for another one. Answers older than `days` are deleted, a
+        few at a time; None keeps them all.
         """
         self._store, self._size, self._wait_s, self._days = store, size, wait_s, days
         self._tidy_from = 0.0
@@ -129,12 +126,8 @@ class AuditLog:
                 self.flush()
                 self._tidy()
             except Exception as error:  # a writer that is gone would be noticed only when the list is full
-                unexpected = None if isinstance(error, StoreError) else error
-                log.error(
-                    "audit log not written",
-                    extra={"reason": str(error), "answers": self.waiting},
-                    exc_info=unexpected,
-                )
+                told = {"reason": str(error), "answers": self.waiting}
+                log.error("audit log not written", extra=told, exc_info=not isinstance(error, StoreError))
                 self._stop.wait(1.0)
 
     def _tidy(self) -> None:
@@ -194,8 +187,7 @@ def delete_answers(database: Database, *, before: float, limit: int = DELETED_AT
 
 def _has_answers(database: Database, condition: sa.ColumnElement[bool]) -> bool:
     """Whether there is an answer of a kind: most of the time there is none, and nothing to lock."""
-    query = sa.select(sa.exists().where(condition))
-    return bool(database.read(lambda connection: connection.execute(query).scalar_one()))
+    return bool(database.rows(sa.select(sa.exists().where(condition)))[0][0])
 
 
 def count_ignored(database: Database, now: float) -> dict[str, Appended]:
@@ -216,8 +208,8 @@ def _count(connection: sa.Connection, is_due: sa.ColumnElement[bool]) -> dict[st
     if connection.dialect.name == "postgresql" and not connection.execute(turn).scalar_one():
         return {}
     hold_audit(connection, shared=True)  # blocks deletions
-    query = sa.select(recommendations).where(is_due).order_by(recommendations.c.due).limit(COUNTED_AT_ONCE)
-    answers = connection.execute(query).all()
+    due = sa.select(recommendations).where(is_due).order_by(recommendations.c.due).limit(COUNTED_AT_ONCE)
+    answers = connection.execute(due).all()
     user_ids = sorted({answer.user_id for answer in answers})
     lock_users(connection, user_ids)
     known = {user_id: _known(connection, user_id) for user_id in user_ids}  # once: a log may be long

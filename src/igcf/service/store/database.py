@@ -7,8 +7,8 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ LONG_LOG = 32_000_000
 RESTART_S = 0.1
 PROBE_S = 2.0
 PROBE_EVERY_S = 1.0
+WATCH_EVERY_S = 0.25
 ROWS = 2_000
 """Rows that are fetched at a time."""
 REFUSALS = (exc.DataError, exc.IntegrityError, exc.InternalError, exc.ProgrammingError)
@@ -59,13 +60,10 @@ class Database:
     """One pool of connections; every method opens, uses and returns one of them."""
 
     def __init__(self, store: str, *, connections: int = 8, wait_s: float | None = None) -> None:
-        """Connect and migrate.
+        """Connect to a SQLite file or a URL, and migrate.
 
-        Args:
-            store: a SQLite file or a URL.
-            connections: how many to keep open.
-            wait_s: how long to wait for a turn to write or for a lock; a statement may take twice as long. None for
-                tools with statements that may take long.
+        `wait_s` is how long to wait for a turn to write or for a lock; a statement may take twice as long. None is for
+        tools with statements that may take long.
         """
         url = database_url(store)
         self.name = printed_url(url)
@@ -109,6 +107,10 @@ class Database:
     def read(self, work: Callable[[sa.Connection], T], *, within_s: float | None = None) -> T:
         """Run statements that change nothing."""
         return self._retried(lambda: self._in_reader(work, within_s))
+
+    def rows(self, query: "sa.Select[Any]") -> Sequence[Any]:
+        """Read all rows of a query."""
+        return self.read(lambda connection: connection.execute(query).all())
 
     def read_quickly(self, query: str, *values: str) -> list[Any]:
         """Run a query on a local file over a connection kept for this: a tenth of the time of `read`."""
@@ -161,19 +163,15 @@ class Database:
         """
         if self._file is None:
             return False
-        is_long = False
+        is_long, busy = False, 1
         with suppress(OSError):
             is_long = os.stat(self._log).st_size > LONG_LOG
-            self.is_erasing = self.is_erasing or is_long
-        if self.is_erasing:
+        if self.is_erasing or is_long:
             self.is_erasing = False
             uri = f"{self._file.absolute().as_uri()}?mode=rw"  # a file that is gone is not created
-            try:
-                wait_s = RESTART_S if is_long else 0
-                with closing(sqlite3.connect(uri, uri=True, timeout=wait_s, isolation_level=None)) as connection:
-                    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            except sqlite3.Error:
-                busy = 1
+            wait_s = RESTART_S if is_long else 0
+            with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True, timeout=wait_s)) as connection:
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self.is_erasing = self.is_erasing or bool(busy)
         return self.is_erasing
 
@@ -216,14 +214,11 @@ class Database:
             if not self.is_postgres:
                 self._writer.release()
 
-    @contextmanager
-    def _limited(self, connection: sa.Connection, within_s: float | None) -> Iterator[None]:
+    def _limited(self, connection: sa.Connection, within_s: float | None) -> AbstractContextManager[None]:
         if self._watchdog is None:
-            yield
-            return
+            return nullcontext()
         fd: int = connection.connection.dbapi_connection.fileno()  # type: ignore[union-attr]
-        with self._watchdog.limit(fd, within_s or STATEMENT * self._wait_s + 1):
-            yield
+        return self._watchdog.limit(fd, within_s or STATEMENT * self._wait_s + 1)
 
     def _check_file(self) -> None:
         """Stop when the SQLite file is not the one that was opened: what is written would be lost."""
@@ -282,12 +277,9 @@ class Database:
 class Watchdog:
     """A thread that shuts down the sockets of connections in use for too long: a database that hangs says nothing."""
 
-    LOOK_EVERY_S = 0.25
-
     def __init__(self) -> None:
         self._due: dict[object, tuple[float, int]] = {}
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._lock, self._stop = threading.Lock(), threading.Event()
         threading.Thread(target=self._run, name="igcf-watchdog", daemon=True).start()
 
     @contextmanager
@@ -307,7 +299,7 @@ class Watchdog:
         self._stop.set()
 
     def _run(self) -> None:
-        while not self._stop.wait(self.LOOK_EVERY_S):
+        while not self._stop.wait(WATCH_EVERY_S):
             now = time.monotonic()
             with self._lock:  # a thread that leaves `limit` waits here: the number cannot go to another socket
                 for key, (due, fd) in list(self._due.items()):
@@ -353,10 +345,12 @@ def _insert_and_delete(connection: sa.Connection) -> None:
 
 def _is_passing(error: exc.SQLAlchemyError) -> bool:
     """Whether to try again: a lost connection, a deadlock, a conflict with another server."""
-    if not isinstance(error, exc.DBAPIError):  # for instance no free connection within the time limit
-        return False
-    state = getattr(error.orig, "sqlstate", None)
-    return error.connection_invalidated or state in RETRYABLE_STATES or isinstance(error, exc.IntegrityError)
+    # Any other error is no passing one: for instance no free connection within the time limit.
+    return isinstance(error, exc.DBAPIError) and (
+        error.connection_invalidated
+        or getattr(error.orig, "sqlstate", None) in RETRYABLE_STATES
+        or isinstance(error, exc.IntegrityError)
+    )
 
 
 def _first_line(error: BaseException | None) -> str:

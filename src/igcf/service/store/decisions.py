@@ -27,8 +27,7 @@ class Announcement(NamedTuple):
 
 def announcements(database: Database, limit: int | None = None) -> list[Announcement]:
     """Read what was announced, the newest first."""
-    query = _NEWEST_MODEL_FIRST.limit(limit)
-    return [Announcement(*row) for row in database.read(lambda connection: connection.execute(query).all())]
+    return [Announcement(*row) for row in database.rows(_NEWEST_MODEL_FIRST.limit(limit))]
 
 
 def way_back(newest_first: Sequence[Announcement]) -> list[Announcement]:
@@ -92,8 +91,7 @@ class ExperimentRow(NamedTuple):
 
 def experiment_rows(database: Database, limit: int | None = None) -> list[ExperimentRow]:
     """Read what was decided, the newest first."""
-    query = _NEWEST_EXPERIMENT_FIRST.limit(limit)
-    return [ExperimentRow(*row) for row in database.read(lambda connection: connection.execute(query).all())]
+    return [ExperimentRow(*row) for row in database.rows(_NEWEST_EXPERIMENT_FIRST.limit(limit))]
 
 
 def decide(database: Database, change: Callable[[Sequence[ExperimentRow]], ExperimentRow | None]) -> None:

@@ -41,19 +41,13 @@ class StoreLog:
 
     reactions: "pl.DataFrame"
     """Those to learn from, in the order of time: user, item, value in the units of the log, time in seconds."""
-    n: Counter[str]
-    """How many are `logged` (of all items the user came to this one), `reacted` (shown, and it drew a reaction) and
-    `ignored` (shown, and it drew none: nothing to learn from)."""
+    sentence: str
+    """One line about what is learned from and what is not."""
     name: str
     described: Mapping[str, Item] = field(default_factory=dict)
     """Items that the store describes, by id; those of the first model that nobody changed are not among them."""
     attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Attributes of users, by id."""
-
-    @property
-    def sentence(self) -> str:
-        """One line about what is learned from and what is not."""
-        return _sentence(self.n, len(self.described))
 
     def interactions(self) -> "Interactions":
         """Build the log to learn from: logged reactions and those to shown items."""
@@ -85,8 +79,9 @@ def read_store(url: str) -> StoreLog:
 
     with closing(open_existing(url)) as store:
         counts, frames = zip(*_pieces(store.database, by_user=False), strict=True)
-        n = sum(counts, Counter[str]())
-        return StoreLog(pl.concat(frames), n, store.database.name, _described(store), stored_attributes(store))
+        described, attributes = _described(store), stored_attributes(store)
+        sentence = _sentence(sum(counts, Counter[str]()), len(described))
+        return StoreLog(pl.concat(frames), sentence, store.database.name, described, attributes)
 
 
 def interactions_from_store(url: str) -> "Interactions":
@@ -95,24 +90,19 @@ def interactions_from_store(url: str) -> "Interactions":
 
 
 class StoreFiles(NamedTuple):
-    """The reactions of a store in Parquet files."""
+    """The reactions of a store in Parquet files; without items and users where nothing is said of any."""
 
     log: Path
     """Folder of the files, with the columns user, item, value and timestamp."""
     items: Path | None
-    """File of the items that the store describes; None where it describes none that drew a reaction."""
     users: Path | None
-    """File of the attributes of users; None where nobody has any."""
     sentence: str
 
 
 def write_reactions(folder: Path, url: str, *, described: Sequence[Item] = ()) -> StoreFiles:
-    """Write the reactions in force of a store as Parquet files, some at a time: no process needs all of them.
+    """Write the reactions in force of a store to a new folder of Parquet files: no process needs all of them at once.
 
-    Args:
-        folder: where to; it must not exist.
-        url: the store.
-        described: items that the caller knows more about than the store.
+    `described` are items that the caller knows more about than the store.
     """
     part_folder = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part_folder, ignore_errors=True)
@@ -145,26 +135,26 @@ def _nothing_to_learn(name: str) -> StoreError:
 
 
 def _pieces(database: Database, *, by_user: bool) -> "Iterator[tuple[Counter[str], pl.DataFrame]]":
-    """Read the reactions in force, some at a time, and count what they are; without any, one empty piece."""
+    """Read the reactions in force, some at a time, and count what they are; without any, one empty piece.
+
+    `logged`: of all items the user came to this one; `reacted`: shown, and it drew a reaction; `ignored`: shown, and it
+    drew none, so that there is nothing to learn from.
+    """
     import polars as pl
 
     columns = {"user": pl.String(), "item": pl.String(), "value": pl.Float64(), "timestamp": pl.Int64()}
     log = rows_in_force(feedback.c.evidence.in_(("shown", "logged"))).c
-    query, moment = (
-        sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence),
-        sa.func.coalesce(log.time, 0.0),
-    )
+    moment = sa.func.coalesce(log.time, 0.0)
     order = (log.user_id, moment) if by_user else (moment, log.user_id)
+    query = sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence).order_by(*order, log.revision)
     with database.snapshot() as connection:
-        rows = rows_of(connection, query.order_by(*order, log.revision))
+        rows = rows_of(connection, query)
         while True:
             some = list(islice(rows, ROWS_PER_FILE))
-            learned = [
-                (user, item, value, None if when is None else int(when))
-                for user, item, value, when, _ in some
-                if value is not None
-            ]
-            kinds = ("logged" if each[4] == "logged" else "ignored" if each[2] is None else "reacted" for each in some)
+            kinds = (
+                "logged" if kind == "logged" else "ignored" if v is None else "reacted" for _, _, v, _, kind in some
+            )
+            learned = [(user, item, v, None if t is None else int(t)) for user, item, v, t, _ in some if v is not None]
             yield Counter(kinds), pl.DataFrame(learned, schema=columns, orient="row")
             if len(some) < ROWS_PER_FILE:
                 return
@@ -197,8 +187,7 @@ def stored_attributes(store: Store) -> dict[str, dict[str, Any]]:
     """Read the attributes of all users who have any."""
     log = rows_in_force(feedback.c.evidence == "attributes").c
     query = sa.select(log.user_id, log.details)
-    rows = store.database.read(lambda connection: connection.execute(query).all())
-    return {user_id: json.loads(details or "{}") for user_id, details in rows}
+    return {user_id: json.loads(details or "{}") for user_id, details in store.database.rows(query)}
 
 
 def _user_table(attributes: Mapping[str, Mapping[str, Any]]) -> "pl.DataFrame | None":
@@ -218,9 +207,8 @@ def _user_table(attributes: Mapping[str, Mapping[str, Any]]) -> "pl.DataFrame | 
 
 def _described(store: Store) -> dict[str, Item]:
     """Read the items that the store describes, without what may change from hour to hour."""
-    found = {each.item_id: each.described() for each in ItemStore(store.database).changes()}
     passing: dict[str, Any] = {"hidden": False, "available_from": None, "available_until": None, "image": None}
-    return {item_id: replace(item, **passing) for item_id, item in found.items()}
+    return {each.item_id: replace(each.described(), **passing) for each in ItemStore(store.database).changes()}
 
 
 def _sentence(n: Mapping[str, int], n_described: int) -> str:
@@ -271,7 +259,7 @@ def shown_items(store: Store) -> "Iterator[pl.DataFrame]":
     log = rows_in_force(feedback.c.evidence != "skip").c
     query = sa.select(log.user_id, log.recommendation_id, log.item_id, log.value)
     query = query.where(log.recommendation_id.is_not(None), log.evidence == "shown")
-    rows = [tuple(row) for row in store.database.read(lambda connection: connection.execute(query).all())]
+    rows = [tuple(row) for row in store.database.rows(query)]
     kinds = {"user_id": pl.String(), "recommendation_id": pl.String(), "item": pl.String(), "value": pl.Float64()}
     reactions = pl.DataFrame(rows, schema=kinds, orient="row").with_columns(pl.lit(True).alias("has_reacted"))
     for frame in read_answers(store.database):

@@ -19,10 +19,6 @@ _SIZE = {
 }
 
 
-def _rows(database: Database, query: sa.Select[Any]) -> Sequence[Any]:
-    return database.read(lambda connection: connection.execute(query).all())
-
-
 def sizes(database: Database) -> dict[str, int]:
     """Count users, reactions, retractions and answers, and the bytes of the store."""
 
@@ -49,7 +45,7 @@ def latest_changes(database: Database, threshold: float, limit: int) -> Sequence
     is_reaction = (log.item_id == latest.c.item_id) & log.retracts.is_(None) & (log.evidence == "shown")
     query = sa.select(*own, sa.func.count(log.user_id), sa.func.coalesce(sa.func.sum(hit), 0))
     joined = query.join_from(latest, feedback, is_reaction, isouter=True).group_by(*own)
-    return _rows(database, joined.order_by(latest.c.updated.desc()))
+    return database.rows(joined.order_by(latest.c.updated.desc()))
 
 
 def liked_lately(database: Database, threshold: float, recent_s: float, earlier_s: float) -> dict[str, tuple[int, int]]:
@@ -59,12 +55,11 @@ def liked_lately(database: Database, threshold: float, recent_s: float, earlier_
     """
     since = time.time() - recent_s
     start = since - earlier_s
-    log = rows_in_force(
-        feedback.c.arrived >= start, feedback.c.evidence.in_(("shown", "logged"))
-    ).c  # it arrives after it happens
+    arrived = (feedback.c.arrived >= start, feedback.c.evidence.in_(("shown", "logged")))
+    log = rows_in_force(*arrived).c  # it arrives after it happens
     is_recent = sa.case((log.time >= since, 1), else_=0)
     query = sa.select(log.item_id, sa.func.sum(is_recent), sa.func.count())
-    found = _rows(database, query.where(log.time >= start, log.value >= threshold).group_by(log.item_id))
+    found = database.rows(query.where(log.time >= start, log.value >= threshold).group_by(log.item_id))
     return {str(item_id): (int(recent), int(n) - int(recent)) for item_id, recent, n in found}
 
 
@@ -78,7 +73,7 @@ def users_with_news(database: Database, item_ids: Sequence[str], since: float) -
             query = query.where(feedback.c.arrived >= since, is_news | feedback.c.retracts.is_not(None))
         else:
             query = query.where(is_news)
-        for user_id, revision in _rows(database, query):
+        for user_id, revision in database.rows(query):
             found[user_id] = max(found.get(user_id, 0), revision)
     return found
 

@@ -57,7 +57,7 @@ class ItemStore:
     def changes(self, after: int = 0) -> list[StoredItem]:
         """Read the items that were changed after a revision."""
         query = sa.select(items).where(items.c.revision > after).order_by(items.c.revision, items.c.item_id)
-        return [_stored(row) for row in self._database.read(lambda connection: connection.execute(query).all())]
+        return [_stored(row) for row in self._database.rows(query)]
 
     def put(self, batch: Sequence[Item], event_id: str | None = None, *, is_known: IsKnown) -> ItemsStored:
         """Describe items, new ones and known ones, as the batch says; a retired one is back."""

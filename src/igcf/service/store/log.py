@@ -8,6 +8,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -17,7 +18,6 @@ import sqlalchemy as sa
 from igcf.service.errors import EventConflictError
 from igcf.service.models.responses import MergeReceipt
 from igcf.service.store.records import (
-    EVENT_COLUMNS,
     Appended,
     Event,
     NewEvent,
@@ -41,7 +41,7 @@ FORGET_LOCK = 0x69676367
 
 _USER = sa.select(users).where(users.c.user_id == sa.bindparam("user_id"))
 _EVENTS = (
-    sa.select(*EVENT_COLUMNS)
+    sa.select(*(feedback.c[field.name] for field in fields(Event)))
     .where(feedback.c.user_id == sa.bindparam("user_id"))
     .where(feedback.c.revision > sa.bindparam("after"), feedback.c.revision <= sa.bindparam("until"))
     .order_by(feedback.c.revision)
@@ -59,7 +59,8 @@ _STORED = (
 )
 _ASKED = {"sqlite": "json_each(?) AS asked CROSS JOIN", "postgresql": "json_each_text(%s) AS asked JOIN"}
 _ADVANCE = "ON CONFLICT (user_id) DO UPDATE SET revision = excluded.revision, updated = excluded.updated"
-_VALUES = attrgetter(*Event.__slots__)
+_VALUES = attrgetter(*feedback.columns.keys()[1:])
+"""All that a row of the log says of an event, but its user."""
 
 
 def read_user(connection: sa.Connection, user_id: str) -> UserRow:
@@ -79,11 +80,8 @@ def append(
 ) -> dict[str, Appended]:
     """Add events to the logs of users, each event id once; the only function that adds rows to the log.
 
-    Args:
-        connection: in a transaction.
-        additions: events by user.
-        model: id of the model in service, stored beside each event.
-        waits: whether to wait for users whom another server is changing; otherwise they are left out of the result.
+    `model` is that in service, stored beside each event. Without `waits`, users whom another server is changing are
+    left out of the result.
     """
     now = _now()
     found = lock_users(connection, sorted(additions), waits=waits, create=True)

@@ -32,33 +32,6 @@ class UserRow:
 
 
 @dataclass(slots=True)
-class Event:
-    """One row of the log: a reaction, or the retraction of one."""
-
-    revision: int
-    event_id: str | None
-    item_id: str | None
-    value: float | None
-    time: float | None
-    """When it happened, in seconds since 1970; None where that is unknown."""
-    arrived: float = 0.0
-    """When it was stored; never goes back within one user's log."""
-    retracts: str | None = None
-    evidence: EvidenceKind = "shown"
-    kind: str | None = None
-    """The name under which the reaction was given, such as `purchase`; None where it was given as a value."""
-    recommendation_id: str | None = None
-    model: str = ""
-    """Id of the model in service when it was stored."""
-    details: str | None = None
-    """As JSON: attributes of the user, or the context of a reaction."""
-
-
-EVENT_COLUMNS = [feedback.c[name] for name in Event.__slots__]
-"""The columns of the log in the order of `Event`."""
-
-
-@dataclass(slots=True)
 class NewEvent:
     """A reaction, or the retraction of one, about to be stored."""
 
@@ -68,23 +41,33 @@ class NewEvent:
     recommendation_id: str | None = None
     evidence: EvidenceKind = "shown"
     kind: str | None = None
+    """The name under which the reaction was given, such as `purchase`; None where it was given as a value."""
     time: float | None = None
-    """When it happened; None: now, or unknown where it is logged."""
+    """When it happened, in seconds since 1970; None: now, or unknown where it is logged."""
     retracts: str | None = None
     model: str | None = None
     """Id of the model that it was given to; None: the one in service."""
     details: str | None = None
     """As JSON: attributes of the user, or the context of a reaction."""
 
-    def at(self, revision: int, arrived: float, model: str) -> Event:
+    def at(self, revision: int, arrived: float, model: str) -> "Event":
         """Give the event its place in the log; what was shown did not happen after its arrival."""
         when = self.time
         if self.evidence != "logged":
             when = arrived if when is None else min(when, arrived)
         return Event(
-            revision, self.event_id, self.item_id, self.value, when, arrived, self.retracts, self.evidence, self.kind,
-            self.recommendation_id, model if self.model is None else self.model, self.details,
+            self.event_id, self.item_id, self.value, self.recommendation_id, self.evidence, self.kind, when,
+            self.retracts, model if self.model is None else self.model, self.details, revision, arrived,
         )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Event(NewEvent):
+    """One row of the log."""
+
+    revision: int = 0
+    arrived: float = 0.0
+    """When it was stored; never goes back within one user's log."""
 
 
 @dataclass(slots=True)
@@ -147,10 +130,7 @@ def in_force(events: Iterable[Event]) -> list[Event]:
     rows = list(events)
     retracted = {row.retracts for row in rows if row.retracts is not None}
     live = [row for row in rows if row.retracts is None and row.event_id not in retracted]
-    latest: dict[str | None, Event] = {}
-    for row in live:
-        if row.evidence != "skip" and (row.item_id not in latest or _order(row) > _order(latest[row.item_id])):
-            latest[row.item_id] = row
+    latest = {row.item_id: row for row in sorted(live, key=_order) if row.evidence != "skip"}
     return [row for row in live if row.evidence == "skip" or latest[row.item_id] is row]
 
 
@@ -167,15 +147,9 @@ def rows_in_force(*conditions: "sa.ColumnElement[bool]") -> sa.Subquery:
     """Select the rows of the log in force, as `in_force` does; `conditions` may be about user and item only."""
     log, other = feedback.c, feedback.alias("retraction").c
     is_retracted = sa.exists().where(other.user_id == log.user_id, other.retracts == log.event_id)
-    is_skip: Any = sa.case((log.evidence == "skip", 1), else_=0)
     place = sa.func.row_number().over(
-        partition_by=[log.user_id, log.item_id, is_skip],
-        order_by=[
-            sa.case((log.value.is_(None), 1), else_=0),
-            sa.case((log.time.is_(None), 1), else_=0),
-            log.time.desc(),
-            log.revision.desc(),
-        ],
+        partition_by=[log.user_id, log.item_id, log.evidence == "skip"],
+        order_by=[log.value.is_(None), log.time.is_(None), log.time.desc(), log.revision.desc()],
     )
     live = sa.select(feedback, place.label("place")).where(log.retracts.is_(None), ~is_retracted, *conditions)
     found = live.subquery("live")

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -36,9 +35,8 @@ class Store:
             with suppress(sqlite3.Error):  # the longer way raises what is wrong, or tries again
                 rows = self.database.read_quickly(_VERSION, user_id)
                 return rows[0] if rows else ("", 0)
-        query = sa.select(users.c.incarnation, users.c.revision).where(users.c.user_id == user_id)
-        row = self.database.read(lambda connection: connection.execute(query).first())
-        return ("", 0) if row is None else (row[0], row[1])
+        user = self.user(user_id)
+        return user.incarnation, user.revision
 
     def versions(self, user_ids: Sequence[str]) -> dict[str, Version]:
         """Read the versions of many users at once (PostgreSQL)."""
@@ -55,21 +53,16 @@ class Store:
 
     def list_users(self, after: str = "", limit: int = 1_000) -> list[ListedUser]:
         """List users in the order of their ids; pass the last id of a page as `after` for the next one."""
-        query = sa.select(users.c.user_id.label("user"), users.c.revision, users.c.updated)
-        page = query.where(users.c.user_id > after).order_by(users.c.user_id).limit(limit)
-        found = self.database.read(lambda connection: connection.execute(page).mappings().all())
-        return [ListedUser(**row) for row in found]
+        columns = (users.c.user_id.label("user"), users.c.revision, users.c.updated)
+        page = sa.select(*columns).where(users.c.user_id > after).order_by(users.c.user_id).limit(limit)
+        return [ListedUser(**row._mapping) for row in self.database.rows(page)]
 
     def item_feedback(self, item_id: str, after: str = "", limit: int = 1_000) -> list[ItemReaction]:
-        """List the reactions in force to an item, one per user, in the order of the users' ids.
-
-        Pass the last user id of a page as `after` for the next one.
-        """
+        """List the reactions in force to an item, one per user, ordered and paged as by `list_users`."""
         rows = rows_in_force(feedback.c.item_id == item_id, feedback.c.user_id > after, feedback.c.evidence != "skip").c
         query = sa.select(rows.user_id.label("user"), rows.event_id, rows.value, rows.time, rows.evidence, rows.kind)
         page = query.order_by(rows.user_id).limit(limit)
-        found = self.database.read(lambda connection: connection.execute(page).mappings().all())
-        return [ItemReaction(**row) for row in found]
+        return [ItemReaction(**row._mapping) for row in self.database.rows(page)]
 
     def append(self, user_id: str, events: Sequence[NewEvent], model: str) -> Appended:
         """Add events to the log of a user, each once, in one transaction; `model` is stored beside them."""
@@ -134,9 +127,7 @@ class Store:
 
     def deletions(self) -> dict[str, float]:
         """Read the hashes of users deleted in the last minute, and when they were."""
-        query = sa.select(deletions.c.user_hash, deletions.c.time)
-        rows = self.database.read(lambda connection: connection.execute(query).all())
-        return {str(hashed): float(when) for hashed, when in rows}
+        return {str(hashed): float(when) for hashed, when in self.database.rows(sa.select(deletions))}
 
     def generation(self) -> tuple[int, str]:
         """Read number and folder of the model to serve; (0, "") before the first server was started."""
@@ -157,38 +148,20 @@ class VersionReader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: defaultdict[str, list[asyncio.Future[Version]]] = defaultdict(list)
-        self._reading: asyncio.Task[None] | None = None
+        self._asked: set[str] = set()
+        self._next: asyncio.Task[dict[str, Version]] | None = None
+        self._reading: asyncio.Task[dict[str, Version]] | None = None
 
     async def version(self, user_id: str) -> Version:
         """Read the version of a user as the store has it now."""
-        answer: asyncio.Future[Version] = asyncio.get_running_loop().create_future()
-        self._waiting[user_id].append(answer)
-        if self._reading is None:
-            self._reading = asyncio.create_task(self._read_all())
-        return await answer
+        self._asked.add(user_id)
+        if self._next is None:
+            self._next = asyncio.create_task(self._read_next())
+        return (await asyncio.shield(self._next))[user_id]  # who hangs up does not stop the others
 
-    async def _read_all(self) -> None:
-        try:
-            while self._waiting:
-                asked, self._waiting = self._waiting, defaultdict(list)
-                try:
-                    found = await anyio.to_thread.run_sync(self._store.versions, list(asked))
-                except BaseException as error:
-                    _settle(asked, error)
-                    if not isinstance(error, Exception):
-                        raise
-                else:
-                    _settle(asked, found)
-        finally:
-            self._reading = None
-
-
-def _settle(asked: dict[str, list[asyncio.Future[Version]]], found: dict[str, Version] | BaseException) -> None:
-    for user_id, answers in asked.items():
-        for answer in answers:
-            if not answer.done():  # else the client went away
-                if isinstance(found, BaseException):
-                    answer.set_exception(found)
-                else:
-                    answer.set_result(found[user_id])
+    async def _read_next(self) -> dict[str, Version]:
+        if self._reading is not None and not self._reading.done():
+            await asyncio.wait([self._reading])
+        asked, self._asked = self._asked, set()
+        self._reading, self._next = self._next, None
+        return await anyio.to_thread.run_sync(self._store.versions, list(asked))

@@ -24,7 +24,6 @@ from igcf.service.store.store import Store
 from igcf.service.store.tables import SCHEMA, deletions, metadata
 
 if TYPE_CHECKING:
-    from igcf.arrays import FloatArray
     from igcf.data import Interactions
 
 BATCH = 10_000
@@ -41,20 +40,17 @@ Row: TypeAlias = tuple[Any, ...]
 def logged_event_id(user_id: str, item_id: str, value: float | None, when: float | None) -> str:
     """Make an event id out of what a logged reaction says, so that a repeated import counts once."""
     number = "" if value is None else f"{value:.6g}"  # six digits: a log keeps values as float32
-    moment = "" if when is None else f"{when:.3f}"
-    said = "\x1f".join((user_id, item_id, number, moment))
+    said = "\x1f".join((user_id, item_id, number, "" if when is None else f"{when:.3f}"))
     return f"log-{hashlib.blake2b(said.encode(), digest_size=16).hexdigest()}"
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import did."""
+    """What an import did: how many reactions the log has, and how many of them were not in the store before."""
 
     users: int
     reactions: int
-    """Reactions in the log that was read."""
     stored: int
-    """Reactions that were not in the store before."""
 
 
 def import_interactions(
@@ -62,13 +58,8 @@ def import_interactions(
 ) -> Imported:
     """Store a whole log as logged reactions, in durable batches; killed and repeated, it stores every reaction once.
 
-    The attributes of its table of users, where it has one, become those of the users.
-
-    Args:
-        store: where to.
-        data: the log.
-        model: id of the model in service, kept beside each reaction.
-        report: called after each batch with the number of reactions done.
+    The attributes of its table of users, where it has one, become those of the users. `model` is the id of that in
+    service, kept beside each reaction; `report` hears after each batch how many reactions are done.
     """
     stored = done = 0
     logs = _user_logs(data, {} if data.users is None else stored_attributes(store))
@@ -128,10 +119,8 @@ def _seconds(data: "Interactions", order: "np.ndarray[tuple[int], np.dtype[np.in
     if data.timestamps is None:
         return [None] * len(order)
     times = data.timestamps[order]
-    is_known = times != MISSING_TIME
-    largest = int(np.abs(times[is_known]).max(initial=0))
-    seconds: FloatArray = times / time_unit(largest)
-    return [second if known else None for second, known in zip(seconds.tolist(), is_known.tolist(), strict=True)]
+    unit = time_unit(int(np.abs(times[times != MISSING_TIME]).max(initial=0)))
+    return [None if time == MISSING_TIME else time / unit for time in times.tolist()]
 
 
 def time_unit(largest: int) -> float:
@@ -189,8 +178,7 @@ def import_store(store: Store, folder: Path, report: Report = silent) -> int:
 
 def _digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
 

@@ -8,7 +8,7 @@ from sqlalchemy import exc
 from igcf.errors import StoreError
 
 PASSWORDS = ("password", "sslpassword")
-"""Parts of a URL's query that are nobody's business."""
+"""Parts of a URL's query that are never printed."""
 EXPECTED = "expected a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DB"
 
 
