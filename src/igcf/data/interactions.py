@@ -18,10 +18,9 @@ from igcf.item import Item
 from igcf.tables import html_card
 
 if TYPE_CHECKING:
-    from igcf.data.context import ContextColumns
     from igcf.data.findings import Defect
     from igcf.data.layout import LogLayout
-    from igcf.data.users import UserTable
+    from igcf.data.users import ContextColumns, UserTable
 
 MISSING_TIME = np.iinfo(np.int64).min
 """Timestamp of a reaction without a time in a log where others have one; it sorts before all of them."""
@@ -213,7 +212,7 @@ class Interactions:
             names: columns of `table`; `hour` is made from the times of the log where no column has that name.
             table: the file or frame that the log was read from.
         """
-        from igcf.data.context import read_context
+        from igcf.data.users import read_context
 
         context = read_context(self, names, table)
         return replace(self, context=context, notes=(*self.notes, context.sentence))

@@ -31,6 +31,7 @@ BLOCK_BYTES = 1 << 24
 """Text that is in memory at a time."""
 SAMPLE_BYTES, SAMPLE_ROWS = 1 << 16, 50
 """How much of a text file is read to find its separator, header and columns."""
+Opener = Callable[[], IO[bytes]]
 UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 """What reading a file raises, damaged compressed bytes included."""
 MARKS = {
@@ -40,6 +41,7 @@ MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 """Byte order marks; that of UTF-32 begins like that of UTF-16."""
+NUMBER = re.compile(r" *[+-]?(\d+[.,]?\d*|[.,]\d+|inf|nan)(e[+-]?\d+)? *", re.IGNORECASE)
 LINE_SIGN, UNIT_SIGN = "\x1e", "\x1f"
 """Signs that stand in no line, and between columns in the place of a separator of several bytes, such as `::`."""
 ODD_ROWS = {
@@ -54,9 +56,7 @@ ODD_ROWS = {
 class TextTable:
     """A text file: what its first rows show, and its rows, block by block."""
 
-    def __init__(
-        self, path: Path, given: Columns | None = None, *, opener: Callable[[], IO[bytes]] | None = None
-    ) -> None:
+    def __init__(self, path: Path, given: Columns | None = None, *, opener: Opener | None = None) -> None:
         """Look at the first rows; `opener` opens a file that is inside of another one."""
         given = given or Columns()
         self.path, self._open = path, opener or partial(opened, path)
@@ -83,7 +83,7 @@ class TextTable:
         rows = [cells(line, self.separator) for line in lines]
         first, n_columns = rows[0], len(rows[0])
         has_names = any(map(is_known_name, first))
-        found = has_names or not (any(map(_is_number, first)) or _occur_again(first, rows[1:]))
+        found = has_names or not (any(map(NUMBER.fullmatch, first)) or _occur_again(first, rows[1:]))
         self.has_header = found if given.has_header is None else given.has_header
         self._n_before = bool(excel) + self.has_header
         """Number of lines before the first row, not counting blank ones."""
@@ -176,23 +176,22 @@ class TextTable:
 
     def _parsed(self, text: bytes, n_rows: int, wanted: Sequence[str]) -> pl.DataFrame | None:
         """Parse rows; None where they are not as many as there should be."""
-        names = {f"c{place}": name for place, name in enumerate(self.names)}
         if not n_rows:
             return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
+        places = [place for place, name in enumerate(self.names) if name in wanted]
         try:
             frame = pl.read_csv(
                 text,
                 has_header=False,
-                schema=dict.fromkeys(names, pl.String),
-                columns=[place for place, name in enumerate(self.names) if name in wanted],
+                schema={f"c{place}": pl.String for place in range(len(self.names))},
+                columns=places,
                 separator=self._grammar.separator,
                 quote_char='"' if b'"' in text and not self._is_wide else None,
             )
         except pl.exceptions.PolarsError:
             return None
-        if len(frame) != n_rows:
-            return None
-        return frame.rename({short: names[short] for short in frame.columns}).select(wanted)
+        names = {f"c{place}": self.names[place] for place in places}
+        return frame.rename(names).select(wanted) if len(frame) == n_rows else None
 
     def _note(self, found: Sequence[Record], ids: dict[int, str], findings: Findings) -> None:
         """Note what is odd about rows; raise where one has too many columns, or an id that spans lines."""
@@ -279,21 +278,16 @@ class TextTable:
                 if self.encoding == "utf-8" or not lines[: error.start].isascii():
                     is_cut = is_last and error.end == len(lines) and "unexpected end" in error.reason
                     why = "the file ends in the middle of a character" if is_cut else "lines before it are"
-                    raise DataError(
-                        f"{self.path}: line {self._line(lines, error):,} is not UTF-8, {why}; "
-                        "get the file again, or name its encoding with encoding="
-                    ) from error
+                    raise self._undecodable(lines, error, f"not UTF-8, {why}; get the file again, or") from error
         self.encoding = "cp1252"
         try:
             return lines.decode("cp1252").encode()
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{self.path}: line {self._line(lines, error):,} is neither UTF-8 nor cp1252 text; "
-                "name the encoding of the file with encoding="
-            ) from error
+            raise self._undecodable(lines, error, "neither UTF-8 nor cp1252 text;") from error
 
-    def _line(self, lines: bytes, error: UnicodeDecodeError) -> int:
-        return self._n_lines + lines[: error.start].count(b"\n") + 1
+    def _undecodable(self, lines: bytes, error: UnicodeDecodeError, what: str) -> DataError:
+        line = self._n_lines + lines[: error.start].count(b"\n") + 1
+        return DataError(f"{self.path}: line {line:,} is {what} name its encoding with encoding=")
 
 
 def _is_regular(block: bytes, n_lines: int, grammar: Grammar, *, has_quotes: bool) -> bool:
@@ -403,9 +397,3 @@ def _occur_again(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     return any(cell and any(row[place : place + 1] == [cell] for row in rows) for place, cell in enumerate(first))
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True

@@ -1,12 +1,15 @@
-"""Tables of users: one column per attribute, from a file or a frame."""
+"""Attributes of users, and features of the moments of their reactions: columns of tables with their kinds."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
+from igcf.arrays import BoolArray, IntArray
 from igcf.data.columns import cast_or_null, id_text
 from igcf.data.items import LIST_SIGNS
 from igcf.data.layout import NAMES, named, plain
@@ -14,10 +17,15 @@ from igcf.data.log_files import read_whole
 from igcf.encoding import MOST_COLUMNS, MOST_LEVELS, Encoder, Kind
 from igcf.errors import DataError, quoted
 
+if TYPE_CHECKING:
+    from igcf.data.interactions import Interactions
+
 FEW_NUMBERS = 12
 """Different whole numbers up to which a column of them counts as categories: age groups, codes."""
 USER_NAMES = (*NAMES["user"], "id")
 DATE = r"^\d{4}-\d{2}-\d{2}"
+OF_TIME = ("time", "hour")
+"""Names of a context that is made from the times of the log, where no column has that name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,3 +138,72 @@ def _texts(column: pl.Series) -> list[tuple[str, ...] | None]:
     entries = column.to_list() if isinstance(column.dtype, pl.List) else [[each] for each in column.to_list()]
     found = (tuple(text.strip() for text in entry or () if text and text.strip()) for entry in entries)
     return [texts or None for texts in found]
+
+
+@dataclass(frozen=True, eq=False)
+class ContextColumns:
+    """Features of the moment of each reaction."""
+
+    kinds: dict[str, Kind]
+    columns: dict[str, list[Any]]
+    """Parsed values by name, in the order of the reactions; None where unknown."""
+    sentence: str
+    """One line for people: `context: categories: device; times: hour`."""
+
+    def taken(self, rows: BoolArray | IntArray) -> "ContextColumns":
+        """Return the columns of the reactions at `rows`."""
+        places = np.arange(len(next(iter(self.columns.values()))))[rows].tolist()
+        columns = {name: [column[place] for place in places] for name, column in self.columns.items()}
+        return ContextColumns(self.kinds, columns, self.sentence)
+
+    def encoder(self) -> Encoder:
+        """Learn from all reactions how each feature becomes numbers."""
+        levels = max(min(MOST_LEVELS, MOST_COLUMNS // (5 * len(self.kinds))), 4)
+        return Encoder.fit(self.kinds, self.columns, levels, "context")
+
+
+def read_context(data: "Interactions", names: Sequence[str], table: object = None) -> ContextColumns:
+    """Read columns of the table that a log came from; of several rows of a user and an item the last counts."""
+    frame = None if table is None else read_whole(table, "the log", NAMES["user"]).frame
+    kinds: dict[str, Kind] = {}
+    columns: dict[str, list[Any]] = {}
+    for name in names:
+        if frame is not None and name in frame.columns:
+            found = parsed_column(_aligned(data, frame, name))
+            if found is None:
+                raise DataError(f"the column {name!r} cannot be a context; expected texts, numbers or times")
+            kinds[name], columns[name] = found
+        elif name in OF_TIME and data.timestamps is not None:
+            kinds[name] = "time"
+            columns[name] = [_moment(each) for each in data.timestamps.tolist()]
+        else:
+            known = [] if frame is None else frame.columns
+            raise DataError(f"the log has no column {name!r} for a context; it has {', '.join(known) or 'none'}")
+    listed = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+    return ContextColumns(kinds, columns, f"context: {listed}")
+
+
+def _aligned(data: "Interactions", frame: pl.DataFrame, name: str) -> pl.Series:
+    """Return a column in the order of the reactions."""
+    layout = data.layout
+    user, item = (
+        (layout.user, layout.item)
+        if layout is not None
+        else (named(frame.columns, NAMES["user"]), named(frame.columns, NAMES["item"]))
+    )
+    if user is None or item is None:
+        raise DataError(f"the columns {', '.join(frame.columns)} name no user and item to find a context by")
+    ids = {"user": id_text(frame[user]), "item": id_text(frame[item])}
+    right = pl.DataFrame({**ids, "found": frame[name]}).unique(["user", "item"], keep="last", maintain_order=True)
+    users, items = (pl.Series(each, dtype=pl.String) for each in (data.user_ids, data.item_ids))
+    left = pl.DataFrame({"user": users.gather(data.user_idx), "item": items.gather(data.item_idx)})
+    return left.join(right, on=["user", "item"], how="left", maintain_order="left")["found"].alias(name)
+
+
+def _moment(when: int) -> datetime | None:
+    """Return a time of the log; None where it is unknown."""
+    unit = 1e6 if abs(when) > 1e14 else 1e3 if abs(when) > 1e11 else 1.0
+    try:
+        return datetime.fromtimestamp(when / unit, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
