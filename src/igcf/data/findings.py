@@ -100,14 +100,10 @@ class Findings:
     def refuse(self, kind: str, message: str, count: int, example: str, source: str, rows: IntArray) -> None:
         """Raise an error about rows of a file where `is_strict`."""
         if self.is_strict and LEVELS[kind] == "error":
-            what, _, remedy = message.partition("; ")
+            what, sign, remedy = message.partition("; ")
             where = f"in row {rows[0]}" if len(rows) else ""
-            raise DataError(
-                f"{source}: {what} in {count:,} row{'s' if count > 1 else ''}, first {example}{where}".rstrip()
-                + (f"; {remedy}" if remedy else ""),
-                kind=kind,
-                rows=rows.tolist(),
-            )
+            found = f"{source}: {what} in {count:,} row{'s' if count > 1 else ''}, first {example}{where}".rstrip()
+            raise DataError(found + sign + remedy, kind=kind, rows=rows.tolist())
 
     def add(self, kind: str, message: str, count: int, rows: Sequence[int] = ()) -> None:
         """Note a defect, together with earlier ones of the same kind and message."""
@@ -130,16 +126,12 @@ def check_ids(
     if is_number.all():
         return
     looks = unique.str.normalize("NFKC").str.replace_all(INVISIBLE, "").str.strip_chars().str.to_lowercase()
-    is_twin = looks.is_duplicated()
     is_fewer = is_number if is_number.sum() * 2 < len(unique) else ~is_number
+    alike = "differs from another id only in case, in blanks around it, or in signs that look alike"
     for kind, message, is_suspect in (
         ("control-in-id", "holds a control character; an id is plain text on one line", unique.str.contains(CONTROL)),
         ("blank-in-id", "begins or ends with a blank", unique.str.contains(r"^\s|\s$")),
-        (
-            "similar-ids",
-            "differs from another id only in case, in blanks around it, or in signs that look alike",
-            is_twin,
-        ),
+        ("similar-ids", alike, looks.is_duplicated()),
         ("mixed-ids", "mixes whole numbers and text; these are the fewer", is_fewer),
         ("perhaps-missing-id", "is a word that often stands for a missing id", looks.is_in(MISSING)),
     ):
@@ -174,13 +166,10 @@ class Report:
     def lines(self) -> Iterator[str]:
         """Yield the report for people, line by line."""
         yield f"{self.name}: {self.n_rows:,} rows, {self.n_users:,} users, {self.n_items:,} items"
-        if self.layout is not None:
-            yield self.layout.sentence
+        yield from () if self.layout is None else (self.layout.sentence,)
         yield from self.notes
-        if self.success is not None:
-            yield self.success.sentence
-        for defect in self.defects:
-            yield defect.sentence
+        yield from () if self.success is None else (self.success.sentence,)
+        yield from (defect.sentence for defect in self.defects)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON and the metadata of a model."""
@@ -190,9 +179,9 @@ class Report:
             "rows": self.n_rows,
             "users": self.n_users,
             "items": self.n_items,
-            "columns": None if self.layout is None else self.layout.as_dict(),
+            "columns": self.layout and self.layout.as_dict(),
             "notes": list(self.notes),
-            "success": None if self.success is None else self.success.as_dict(),
+            "success": self.success and self.success.as_dict(),
             "defects": [{**asdict(each), "level": each.level, "rows": list(each.rows)} for each in self.defects],
         }
 
@@ -251,10 +240,7 @@ def _guessed_columns(layout: LogLayout) -> Iterator[tuple[str, str]]:
         if name in layout.guessed:
             message = f"{name!r} was taken for the {role}s by its place alone; if that is wrong, say which with {role}="
             yield "guessed-column", message
-    perhaps = {"value": layout.perhaps_value, "timestamp": layout.perhaps_timestamp}
-    for role, column in perhaps.items():
+    for role, column in (("value", layout.perhaps_value), ("timestamp", layout.perhaps_timestamp)):
         if column is not None:
-            message = (
-                f"{column!r} is not used and looks like {role}s; if it holds them, say {role}= {shlex.quote(column)}"
-            )
-            yield "perhaps-column", message
+            say = f"{role}= {shlex.quote(column)}"
+            yield "perhaps-column", f"{column!r} is not used and looks like {role}s; if it holds them, say {say}"

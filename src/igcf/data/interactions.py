@@ -84,10 +84,8 @@ class Interactions:
 
     def _repr_html_(self) -> str:
         """Show the size and the first reactions in a notebook."""
-        rows = [
-            (self.user_ids[self.user_idx[n]], self.item_ids[self.item_idx[n]], float(self.values[n]))
-            for n in range(min(len(self), 5))
-        ]
+        first = zip(self.user_idx[:5], self.item_idx[:5], self.values[:5].tolist(), strict=True)
+        rows = [(self.user_ids[user], self.item_ids[item], value) for user, item, value in first]
         return html_card(repr(self)[1:-1], ("user", "item", "value"), rows, len(self) - len(rows))
 
     @property
@@ -233,25 +231,24 @@ class Interactions:
                 f"no reaction of {self.name} is left with min_item_reactions= {item_reactions} and "
                 f"min_user_reactions= {user_reactions}; choose smaller ones"
             )
-        item_rows, user_rows = np.flatnonzero(is_frequent), np.flatnonzero(is_active)
+        rows, user_rows = np.flatnonzero(is_frequent).tolist(), np.flatnonzero(is_active)
         new_item = np.cumsum(is_frequent, dtype=np.int32) - np.int32(1)
-        rare = tuple(self.item(int(row)) for row in np.flatnonzero(~is_frequent))
         kept = self.subset(is_kept).only_users(user_rows)
+        note = (
+            f"kept: {len(rows):,} of {self.n_items:,} items with at least {item_reactions} reactions, "
+            f"{len(user_rows):,} of {self.n_users:,} users with at least {user_reactions}, {len(kept):,} of "
+            f"{len(self):,} reactions; the other items enter through their content"
+        )
         return replace(
             kept,
             source_size=self.source_size or (len(self) + self.n_duplicates, self.n_users, self.n_items),
-            item_ids=_taken(self.item_ids, item_rows),
+            item_ids=tuple(self.item_ids[row] for row in rows),
             item_idx=new_item[kept.item_idx],
-            titles=None if self.titles is None else _taken(self.titles, item_rows),
-            categories=None if self.categories is None else _taken(self.categories, item_rows),
-            attributes=None if self.attributes is None else self.attributes.taken(item_rows.tolist()),
-            rare_items=(*self.rare_items, *rare),
-            notes=(
-                *self.notes,
-                f"kept: {len(item_rows):,} of {self.n_items:,} items with at least {item_reactions} reactions, "
-                f"{len(user_rows):,} of {self.n_users:,} users with at least {user_reactions}, {len(kept):,} of "
-                f"{len(self):,} reactions; the other items enter through their content",
-            ),
+            titles=self.titles and tuple(self.titles[row] for row in rows),
+            categories=self.categories and tuple(self.categories[row] for row in rows),
+            attributes=self.attributes and self.attributes.taken(rows),
+            rare_items=(*self.rare_items, *map(self.item, np.flatnonzero(~is_frequent).tolist())),
+            notes=(*self.notes, note),
         )
 
     def item(self, row: int) -> Item:
@@ -270,11 +267,10 @@ class Interactions:
         attributes: Attributes | None = None,
     ) -> "Interactions":
         """The same log with item titles, categories and further attributes, one entry per item."""
-        for what, column in (("titles", titles), ("categories", categories)):
-            if column is not None and len(column) != self.n_items:
-                raise DataError(f"{what} has {len(column)} entries, the log has {self.n_items} items")
-        if attributes is not None and attributes.n_items != self.n_items:
-            raise DataError(f"attributes has {attributes.n_items} entries, the log has {self.n_items} items")
+        sizes = {"titles": titles and len(titles), "categories": categories and len(categories)}
+        for what, size in (sizes | {"attributes": attributes and attributes.n_items}).items():
+            if size not in (None, self.n_items):
+                raise DataError(f"{what} has {size} entries, the log has {self.n_items} items")
         return replace(self, titles=titles, categories=categories, attributes=attributes)
 
     def subset(self, rows: BoolArray | IntArray) -> "Interactions":
@@ -285,7 +281,7 @@ class Interactions:
             item_idx=self.item_idx[rows],
             values=self.values[rows],
             timestamps=None if self.timestamps is None else self.timestamps[rows],
-            context=None if self.context is None else self.context.taken(rows),
+            context=self.context and self.context.taken(rows),
         )
 
     def only_users(self, rows: IntArray) -> "Interactions":
@@ -319,8 +315,7 @@ class Interactions:
     def matrix(self, values: npt.NDArray[np.generic] | None = None) -> sp.csr_array:
         """Return users x items in CSR form; `values` replaces the log's values, one per reaction."""
         data = self.values if values is None else values
-        shape = (self.n_users, self.n_items)
-        return sp.csr_array((data, (self.user_idx, self.item_idx)), shape=shape)
+        return sp.csr_array((data, (self.user_idx, self.item_idx)), shape=(self.n_users, self.n_items))
 
     def first_appearances(self) -> IntArray | None:
         """Return the time of each item's first reaction, (items,); `MISSING_TIME` where unknown; None: no times."""
@@ -346,7 +341,3 @@ class Interactions:
         if self.users is not None and not self.users.is_of_dataset:
             digest.update(repr(self.users.columns).encode())
         return digest.hexdigest()[:16]
-
-
-def _taken(column: tuple[Any, ...], rows: IntArray) -> tuple[Any, ...]:
-    return tuple(column[row] for row in rows.tolist())

@@ -125,16 +125,25 @@ class LogLayout:
             parts.append("no value (every reaction counts as 1)" if self.value is None else f"value = {self.value}")
         if self.timestamp is not None:
             parts.append(f"time = {self.timestamp}")
-        text = f"columns: {', '.join(parts)}"
-        if self.unused:
-            text += f"; not used: {', '.join(self.unused)}"
-        if self.separator is not None:
-            text += f"; separator: {SEPARATORS.get(self.separator, self.separator)}"
-        text += "" if self.has_header else "; no header"
-        text += "" if self.encoding is None else f"; encoding: {self.encoding}"
-        text += f"; {self.numbers}" if self.numbers else ""
         dates = [_said(form) for form in self.dates if not form.startswith("%Y-%m-%d")]
-        return f"{text}; dates: {', '.join(dates)}" if dates else text
+        sentences = (
+            f"columns: {', '.join(parts)}",
+            f"not used: {', '.join(self.unused)}" if self.unused else "",
+            "" if self.separator is None else text_sentence(self.separator, self.has_header, self.encoding),
+            self.numbers,
+            f"dates: {', '.join(dates)}" if dates else "",
+        )
+        return "; ".join(filter(None, sentences))
+
+
+def text_sentence(separator: str, has_header: bool, encoding: str | None) -> str:
+    """Say how a text file is divided: `separator: comma; no header; encoding: cp1252`."""
+    parts = (
+        SEPARATORS.get(separator, separator),
+        "" if has_header else "no header",
+        encoding and f"encoding: {encoding}",
+    )
+    return f"separator: {'; '.join(filter(None, parts))}"
 
 
 def _said(form: str) -> str:
@@ -152,12 +161,10 @@ def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayou
     """
     names = sample.columns
     found = {role: name for role in ROLES if (name := getattr(columns, role)) is not None}
-    missing = [name for name in found.values() if name not in names]
-    if missing:
+    if missing := [name for name in found.values() if name not in names]:
+        remedy = "name the columns to use with user=, item=, value=, timestamp="
         raise DataError(
-            f"{source} has no column {_quoted(missing)}; found {_quoted(names)}; "
-            "name the columns to use with user=, item=, value=, timestamp=",
-            kind="missing-column",
+            f"{source} has no column {_quoted(missing)}; found {_quoted(names)}; {remedy}", kind="missing-column"
         )
     for role in ROLES:
         if role not in found:
@@ -220,9 +227,7 @@ def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.Data
     elif columns.kinds and kind is not None:
         value = None
     elif value is None and kind is not None:
-        examples = ", ".join(
-            quoted(each) for each in sample[kind].drop_nulls().unique(maintain_order=True)[:3].to_list()
-        )
+        examples = _quoted(sample[kind].drop_nulls().unique(maintain_order=True)[:3].to_list())
         raise DataError(
             f"{source} has kinds of feedback (column {kind!r}: {examples}) and no values; give every kind its value "
             "with kinds=, or count every reaction as a success with implicit="
@@ -239,14 +244,11 @@ def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.Data
 
 def named(names: Iterable[str], known: Iterable[str]) -> str | None:
     """Return the column with the first of the known names; None if no name is known."""
-    by_name: dict[str, str] = {}
-    for name in names:
-        by_name.setdefault(plain(name), name)
-    exact = next((by_name[each] for each in known if each in by_name), None)
-    if exact is not None:
+    by_name = {plain(name): name for name in reversed(list(names))}
+    if (exact := next((by_name[each] for each in known if each in by_name), None)) is not None:
         return exact
     endings = tuple(each for each in known if each in ("userid", "itemid", "rating", "timestamp"))
-    return next((name for each, name in by_name.items() if endings and each.endswith(endings)), None)
+    return next((name for each, name in reversed(by_name.items()) if endings and each.endswith(endings)), None)
 
 
 def plain(name: str) -> str:

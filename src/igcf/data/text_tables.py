@@ -20,7 +20,7 @@ import polars as pl
 
 from igcf.data.columns import Columns
 from igcf.data.findings import Findings
-from igcf.data.layout import SEPARATORS, is_known_name
+from igcf.data.layout import SEPARATORS, is_known_name, text_sentence
 from igcf.data.quoting import Grammar, Record, cells, records, separator_of
 from igcf.errors import DataError, quoted
 
@@ -113,9 +113,7 @@ class TextTable:
     @property
     def sentence(self) -> str:
         """How the text was divided: `separator: comma; no header; encoding: cp1252`."""
-        parts = [f"separator: {SEPARATORS.get(self.separator, self.separator)}"]
-        parts += [] if self.has_header else ["no header"]
-        return "; ".join(parts + ([] if self.encoding is None else [f"encoding: {self.encoding}"]))
+        return text_sentence(self.separator, self.has_header, self.encoding)
 
     def frames(
         self, wanted: Sequence[str] | None = None, ids: Sequence[str] = (), findings: Findings | None = None
@@ -395,5 +393,3 @@ def first_line(error: Exception) -> str:
 def _occur_again(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Tell whether an entry of the first row stands below it again, as no name of a column would."""
     return any(cell and any(row[place : place + 1] == [cell] for row in rows) for place, cell in enumerate(first))
-
-

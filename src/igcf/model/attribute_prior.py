@@ -87,19 +87,16 @@ class AttributePrior:
 
     def check(self, dim: int) -> None:
         """Refuse parts that do not fit together or a model of this dimension."""
-        p = self.encoder.n_columns
-        found = (self.weights.shape, self.errors.shape, self.spread.shape)
-        if found != ((dim, p), (dim, p), (p, p)):
-            raise ModelError(
-                f"the attribute prior has arrays of shapes {found}, expected {((dim, p), (dim, p), (p, p))}"
-            )
-        if not all(np.isfinite(each).all() for each in (self.weights, self.errors, self.spread)):
+        p, parts = self.encoder.n_columns, (self.weights, self.errors, self.spread)
+        found, wanted = tuple(each.shape for each in parts), ((dim, p), (dim, p), (p, p))
+        if found != wanted:
+            raise ModelError(f"the attribute prior has arrays of shapes {found}, expected {wanted}")
+        if not all(np.isfinite(each).all() for each in parts):
             raise ModelError("the attribute prior holds NaN or infinite numbers; retrain")
 
     def arrays(self, prefix: str = PREFIX) -> dict[str, npt.NDArray[Any]]:
         """Return all arrays by the names that they have in a model folder."""
-        named = {"weights": self.weights, "errors": self.errors, "spread": self.spread}
-        return {f"{prefix}{name}": np.ascontiguousarray(each) for name, each in named.items()}
+        return {f"{prefix}{name}": getattr(self, name) for name in ("weights", "errors", "spread")}
 
     def description(self) -> dict[str, Any]:
         """Return the parts that are not arrays, as plain values."""

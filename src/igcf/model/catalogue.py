@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -135,15 +135,13 @@ class Catalogue:
 
     def computed(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return what `compute` makes of this catalogue, which is kept under `key`; the oldest makes room."""
-        found = self._compiled.get(key)
-        if found is None:
+        if (found := self._compiled.get(key)) is None:
             found = compute()
             most = max(1, min(MOST_COMPILED, COMPILED_BYTES // (BYTES_PER_ITEM * max(1, len(self)))))
             while len(self._compiled) >= most:
                 self._compiled.pop(next(iter(self._compiled)), None)
             self._compiled[key] = found
-        result: T = found
-        return result
+        return cast("T", found)
 
 
 def _rows_by_name(*columns: Sequence[Sequence[str]] | None) -> dict[str, IntArray]:
@@ -157,8 +155,4 @@ def _rows_by_name(*columns: Sequence[Sequence[str]] | None) -> dict[str, IntArra
 
 
 def _replaced(column: Sequence[T], new: Mapping[int, T]) -> tuple[T, ...]:
-    """Return a column with other entries at some rows."""
-    entries = list(column)
-    for row, entry in new.items():
-        entries[row] = entry
-    return tuple(entries)
+    return tuple(new.get(row, entry) for row, entry in enumerate(column))

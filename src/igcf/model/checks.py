@@ -23,17 +23,17 @@ def check_shapes(model: "Model") -> None:
     first = model.channels[0].vectors
     n, d = len(first), model.prior_mean.size
     trained = n - len(model.added)
-    expected: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    shapes: dict[str, tuple[tuple[int, ...] | None, tuple[int, ...]]] = {
         "item_ids": ((len(model.item_ids),), (n,)),
         "prior_mean": (model.prior_mean.shape, (d,)),
         "prior_cov": (model.prior_cov.shape, (d, d)),
-        "titles": ((n if model.titles is None else len(model.titles),), (n,)),
-        "neighbours": ((trained if model.neighbours is None else len(model.neighbours.means),), (trained,)),
-        "appeared": ((trained,) if model.appeared is None else model.appeared.shape, (trained,)),
+        "titles": (None if model.titles is None else (len(model.titles),), (n,)),
+        "neighbours": (None if model.neighbours is None else model.neighbours.means.shape, (trained,)),
+        "appeared": (None if model.appeared is None else model.appeared.shape, (trained,)),
         "evidence": ((len(model.evidence),), (len(model.added),)),
-        "reactions": ((n, 2) if model.reactions is None else model.reactions.shape, (n, 2)),
-        "categories": ((n if model.categories is None else len(model.categories),), (n,)),
-        "attributes": ((n if model.attributes is None else model.attributes.n_items,), (n,)),
+        "reactions": (None if model.reactions is None else model.reactions.shape, (n, 2)),
+        "categories": (None if model.categories is None else (len(model.categories),), (n,)),
+        "attributes": (None if model.attributes is None else (model.attributes.n_items,), (n,)),
     }
     for number, channel in enumerate(model.channels):
         where = f" of channel {number}" if len(model.channels) > 1 else ""
@@ -43,23 +43,22 @@ def check_shapes(model: "Model") -> None:
         width = shape[1]
         if len(model.channels) == 1 and width != d:
             raise ModelError(f"prior_mean has shape {(d,)}, expected {(width,)} to fit item_vectors {first.shape}")
-        expected[f"item_vectors{where}"] = (shape, (n, width))
-        expected[f"noise_var{where}"] = (channel.noise_var.shape, (n,))
+        shapes |= {f"item_vectors{where}": (shape, (n, width)), f"noise_var{where}": (channel.noise_var.shape, (n,))}
         if not 0 <= channel.start <= d - width:
             raise ModelError(f"channel {number} reads dimensions {channel.span} of {d}; it must lie within them")
-    for name, (found, wanted) in expected.items():
-        if found != wanted:
+    for name, (found, wanted) in shapes.items():
+        if found not in (None, wanted):
             raise ModelError(f"{name} has shape {found}, expected {wanted} to fit item_vectors {first.shape}")
     if len(set(model.item_ids)) != n:
         raise ModelError(f"item_ids has {n - len(set(model.item_ids))} duplicates; every item needs an id of its own")
-    _check_additions(model, n, d)
+    _check_parts(model, d)
 
 
-def _check_additions(model: "Model", n: int, d: int) -> None:
+def _check_parts(model: "Model", d: int) -> None:
     """Refuse added items that are not the last ones, priors of another model, and terms that are not usable."""
-    rows = model.added
-    if len(rows) and not np.array_equal(rows, np.arange(n - len(rows), n)):
-        raise ModelError(f"added has rows {rows.tolist()[:5]}; expected the last rows of {n} in ascending order")
+    n = model.n_items
+    if not np.array_equal(model.added, np.arange(n - len(model.added), n)):
+        raise ModelError(f"added has rows {model.added.tolist()[:5]}; expected the last rows of {n} in ascending order")
     if model.content is not None:
         model.content.check([channel.vectors.shape[1] for channel in model.channels])
     for each in (model.attribute_prior, model.context_effect):
@@ -81,17 +80,14 @@ def check_blocks(model: "Model") -> None:
             raise ModelError(f"channel {number} reads dimensions {channel.span}, another one only a part of them")
         block[channel.span] = channel.start
     if model.prior_cov[block[:, None] != block[None, :]].any():
-        raise ModelError(
-            "prior_cov correlates dimensions of different channels; they are learned apart from each other"
-        )
+        raise ModelError("prior_cov correlates dimensions of different channels; they are learned apart")
 
 
 def check_numbers(model: "Model") -> None:
     """Refuse what is not finite, no variance, or no covariance."""
-    if model.item_variances.shape != (model.n_items, model.dim):
-        raise ModelError(
-            f"item_variances has shape {model.item_variances.shape}, expected {(model.n_items, model.dim)}"
-        )
+    found, wanted = model.item_variances.shape, (model.n_items, model.dim)
+    if found != wanted:
+        raise ModelError(f"item_variances has shape {found}, expected {wanted}")
     scored: list[AnyFloatArray] = [model.item_variances, model.prior_mean, model.prior_cov]
     scored += [channel.vectors for channel in model.channels]
     numbers = scored + [channel.noise_var for channel in model.channels]

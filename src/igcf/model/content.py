@@ -71,23 +71,21 @@ class Features:
 
     def of(self, items: Sequence[Item]) -> FloatArray:
         """Return the features of some items, (items, features); what is unknown or missing is zero."""
-        result = np.zeros((len(items), self.n_features))
-        place = {name: number for number, name in enumerate(self.categories)}
+        categories = np.zeros((len(items), len(self.categories)))
+        words = np.zeros((len(items), len(self.words)))
+        category_place = {name: place for place, name in enumerate(self.categories)}
+        word_place = {word: place for place, word in enumerate(self.words)}
         for row, item in enumerate(items):
-            result[row, [place[name] for name in set(item.categories) if name in place]] = 1.0
-        first = len(self.categories)
-        for name, knots in self.numbers.items():
-            own = np.array([dict(_numbers(item)).get(name, np.nan) for item in items])
-            result[:, first : first + len(knots)] = _closeness(own, np.array(knots))
-            first += len(knots)
-        place = {word: first + number for number, word in enumerate(self.words)}
-        for row, item in enumerate(items):
-            for word in set(_words(item)):
-                if word in place:
-                    result[row, place[word]] = self.words[word]
-        length = np.linalg.norm(result[:, first:], axis=1, keepdims=True)
-        result[:, first:] *= WORD_SHARE / np.where(length > 0, length, 1.0)
-        return result
+            categories[row, [category_place[name] for name in item.categories if name in category_place]] = 1.0
+            for word in word_place.keys() & _words(item):
+                words[row, word_place[word]] = self.words[word]
+        own = [dict(_numbers(item)) for item in items]
+        numbers = [
+            _closeness(np.array([each.get(name, np.nan) for each in own]), np.array(knots))
+            for name, knots in self.numbers.items()
+        ]
+        length = np.linalg.norm(words, axis=1, keepdims=True)
+        return np.hstack([categories, *numbers, words * (WORD_SHARE / np.where(length > 0, length, 1.0))])
 
 
 def _closeness(values: FloatArray, knots: FloatArray) -> FloatArray:
@@ -163,25 +161,21 @@ class ContentPrior:
     def check(self, widths: Sequence[int]) -> None:
         """Raise if the parts do not fit together, or do not fit channels with vectors of these widths."""
         k, f = self.n_classes, 1 + self.features.n_features
-        found = (
-            self.shares.shape,
-            *(each.shape for part in (self.coefficients, self.covs, self.noise) for each in part),
-        )
-        wanted = ((f, k), *((k, f, w) for w in widths), *((k, w, w) for w in widths), *((k,) for _ in widths))
+        numbers: list[AnyFloatArray] = [self.shares, self.least_share, *self.coefficients, *self.covs, *self.noise]
+        found = [each.shape for each in numbers]
+        wanted = [(f, k), (k,), *((k, f, w) for w in widths), *((k, w, w) for w in widths), *((k,) for _ in widths)]
         if found != wanted:
             raise ModelError(f"the content prior has arrays of shapes {found}, expected {wanted}")
-        numbers: list[AnyFloatArray] = [self.shares, self.least_share, *self.coefficients, *self.covs, *self.noise]
         is_usable = all(np.isfinite(part).all() for part in numbers) and all((each > 0).all() for each in self.noise)
         if not (is_usable and k and (self.least_share > 0).all() and 0 < self.temperature < np.inf):
             raise ModelError("the content prior holds NaN, infinite numbers or invalid variances; retrain the model")
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all arrays by the names that they have in a model folder."""
-        named: dict[str, npt.NDArray[Any]] = {f"{PREFIX}shares": self.shares, f"{PREFIX}least": self.least_share}
-        for number, parts in enumerate(zip(self.coefficients, self.covs, self.noise, strict=True)):
-            for name, part in zip(("coefficients", "covs", "noise"), parts, strict=True):
-                named[f"{PREFIX}{name}_{number}"] = np.ascontiguousarray(part)
-        return named
+        own: dict[str, npt.NDArray[Any]] = {f"{PREFIX}shares": self.shares, f"{PREFIX}least": self.least_share}
+        for name in ("coefficients", "covs", "noise"):
+            own |= {f"{PREFIX}{name}_{number}": part for number, part in enumerate(getattr(self, name))}
+        return own
 
     def description(self) -> dict[str, Any]:
         """Return everything except the arrays, as plain values."""
@@ -190,16 +184,8 @@ class ContentPrior:
     @classmethod
     def from_saved(cls, arrays: dict[str, npt.NDArray[Any]], saved: dict[str, Any], n_channels: int) -> "ContentPrior":
         """Build it from what `arrays` and `description` gave."""
-
-        def part(name: str) -> tuple[npt.NDArray[Any], ...]:
-            return tuple(arrays[f"{PREFIX}{name}_{number}"] for number in range(n_channels))
-
-        return cls(
-            Features.from_dict(saved["features"]),
-            arrays[f"{PREFIX}shares"],
-            arrays[f"{PREFIX}least"],
-            part("coefficients"),
-            part("covs"),
-            part("noise"),
-            float(saved["temperature"]),
-        )
+        names = ("coefficients", "covs", "noise")
+        coefficients, covs, noise = (tuple(arrays[f"{PREFIX}{name}_{n}"] for n in range(n_channels)) for name in names)
+        shares, least = (arrays[f"{PREFIX}{name}"] for name in ("shares", "least"))
+        features, temperature = Features.from_dict(saved["features"]), float(saved["temperature"])
+        return cls(features, shares, least, coefficients, covs, noise, temperature)

@@ -20,7 +20,7 @@ from safetensors.numpy import load, save
 from igcf.attributes import COLUMNS as ATTRIBUTE_COLUMNS
 from igcf.attributes import Attributes
 from igcf.errors import ConfigError, DataError, ModelError
-from igcf.model.attribute_prior import CONTEXT_PREFIX, AttributePrior
+from igcf.model.attribute_prior import CONTEXT_PREFIX, PREFIX, AttributePrior
 from igcf.model.catalogue import Catalogue
 from igcf.model.channel import Channel, Term
 from igcf.model.content import ContentPrior
@@ -106,10 +106,8 @@ def load_model(folder: Path) -> Model:
             reactions=tensors.get("reactions"),
             usage=Usage.from_dict(meta.get("usage", {})),
             content=ContentPrior.from_saved(tensors, meta["content"], n_channels) if "content" in meta else None,
-            attribute_prior=AttributePrior.from_saved(tensors, meta["users"]) if "users" in meta else None,
-            context_effect=AttributePrior.from_saved(tensors, meta["context"], CONTEXT_PREFIX)
-            if "context" in meta
-            else None,
+            attribute_prior=_side(tensors, meta.get("users"), PREFIX),
+            context_effect=_side(tensors, meta.get("context"), CONTEXT_PREFIX),
             added=tensors.get("added", ()),
             evidence=evidence_from_arrays(tensors, n_channels),
         )
@@ -132,6 +130,10 @@ def model_id(folder: Path) -> str:
     return str(_read_meta(folder)["checksum"])[:12]
 
 
+def _side(tensors: dict[str, npt.NDArray[Any]], saved: dict[str, Any] | None, prefix: str) -> AttributePrior | None:
+    return None if saved is None else AttributePrior.from_saved(tensors, saved, prefix)
+
+
 def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Neighbours | None:
     if "neighbours" not in meta:
         return None
@@ -152,20 +154,14 @@ def _write_parts(model: Model, part: Path) -> None:
         if model.neighbours.low_pass is not None:
             tensors[FILTER_ARRAY] = model.neighbours.low_pass
     tensors |= {name: own for name in ("appeared", "reactions") if (own := getattr(model, name)) is not None}
-    if model.content is not None:
-        tensors |= model.content.arrays()
-    if model.attribute_prior is not None:
-        tensors |= model.attribute_prior.arrays()
-    if model.context_effect is not None:
-        tensors |= model.context_effect.arrays(CONTEXT_PREFIX)
-    if len(model.added):
-        tensors |= {"added": model.added} | evidence_arrays(model.evidence)
+    tensors |= model.content.arrays() if model.content else {}
+    tensors |= model.attribute_prior.arrays() if model.attribute_prior else {}
+    tensors |= model.context_effect.arrays(CONTEXT_PREFIX) if model.context_effect else {}
+    tensors |= {"added": model.added} | evidence_arrays(model.evidence) if len(model.added) else {}
     items = io.BytesIO()
     _item_table(model.catalogue).write_parquet(items)
-    contents = {
-        TENSORS: save({name: np.ascontiguousarray(each) for name, each in tensors.items()}),
-        ITEMS: items.getvalue(),
-    }
+    arrays = {name: np.ascontiguousarray(each) for name, each in tensors.items()}
+    contents = {TENSORS: save(arrays), ITEMS: items.getvalue()}
     meta = _description(model) | {
         "bytes": {name: len(content) for name, content in contents.items()},
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
@@ -179,7 +175,8 @@ def _write_parts(model: Model, part: Path) -> None:
 
 
 def _description(model: Model) -> dict[str, Any]:
-    neighbours = model.neighbours
+    near = model.neighbours
+    described = {"content": model.content, "users": model.attribute_prior, "context": model.context_effect}
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -188,16 +185,11 @@ def _description(model: Model) -> dict[str, Any]:
         "dim": model.dim,
         "reward": asdict(model.reward),
         "kinds": model.kinds,
-        "channels": [
-            {"reward": asdict(channel.reward), "link": channel.link, "start": channel.start}
-            for channel in model.channels
-        ],
+        "channels": [{"reward": asdict(c.reward), "link": c.link, "start": c.start} for c in model.channels],
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
-        **({} if neighbours is None else {"neighbours": {"mix": neighbours.mix, "penalty": neighbours.penalty}}),
-        **({} if model.content is None else {"content": model.content.description()}),
-        **({} if model.attribute_prior is None else {"users": model.attribute_prior.description()}),
-        **({} if model.context_effect is None else {"context": model.context_effect.description()}),
+        **({} if near is None else {"neighbours": {"mix": near.mix, "penalty": near.penalty}}),
+        **{name: part.description() for name, part in described.items() if part is not None},
         "usage": asdict(model.usage),
     }
 
@@ -290,11 +282,8 @@ def _read_items(content: bytes, n_items: int) -> pl.DataFrame:
 
 def _attributes(items: pl.DataFrame) -> Attributes | None:
     """Return the attributes among the columns of the table of items; None: it has none."""
-    numbers = {
-        name.removeprefix(NUMBER): items[name].fill_null(np.nan).to_numpy()
-        for name in items.columns
-        if name.startswith(NUMBER)
-    }
+    named = [name for name in items.columns if name.startswith(NUMBER)]
+    numbers = {name.removeprefix(NUMBER): items[name].fill_null(np.nan).to_numpy() for name in named}
     columns: dict[str, Any] = {}
     for column, (name, missing) in ATTRIBUTE_COLUMNS.items():
         if name in items.columns:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import EllipsisType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -163,8 +163,7 @@ class Model:
         """Return what `compute` makes of this model, which is kept under `key` as long as the model."""
         if key not in self._computed:
             self._computed[key] = compute()
-        result: T = self._computed[key]
-        return result
+        return cast("T", self._computed[key])
 
     @property
     def objective(self) -> Objective:
@@ -207,9 +206,9 @@ class Model:
             item_variances=self.item_variances[:n],
             reactions=None if self.reactions is None else self.reactions[:n],
             item_ids=self.item_ids[:n],
-            titles=None if self.titles is None else self.titles[:n],
-            categories=None if self.categories is None else self.categories[:n],
-            attributes=None if self.attributes is None else self.attributes.taken(range(n)),
+            titles=self.titles and self.titles[:n],
+            categories=self.categories and self.categories[:n],
+            attributes=self.attributes and self.attributes.taken(range(n)),
             added=(),
             evidence=(),
         )
@@ -371,13 +370,8 @@ class Model:
 
     def _repr_html_(self) -> str:
         """Show what the model is made of in a notebook."""
-        data = self.metadata.get("data")
-        rows: list[tuple[str, object]] = [
-            ("items", f"{self.n_items:,}"),
-            ("dimensions", self.dim),
-            ("reward", self.reward.kind),
-            ("success from", self.reward.threshold),
-        ]
-        if isinstance(data, dict):
-            rows += [(f"data: {name}", value) for name, value in data.items() if isinstance(value, str | int | float)]
-        return html_card("Model", ("", ""), rows)
+        rows = {"items": f"{self.n_items:,}", "dimensions": self.dim, "reward": self.reward.kind}
+        rows |= {"success from": self.reward.threshold}
+        known = self.metadata.get("data", {}).items()
+        rows |= {f"data: {name}": value for name, value in known if isinstance(value, str | int | float)}
+        return html_card("Model", ("", ""), list(rows.items()))

@@ -81,17 +81,11 @@ class Reward:
 
     def of_one(self, value: float) -> float:
         """Return the reward of one value, without an array."""
-        if self.is_implicit and value < self.low:
-            value = float("nan")
-        is_missing = value != value  # NaN
-        if self.kind == "liked":
-            return value if is_missing else float(value >= self.threshold)
-        if self.kind == "satisfied":
+        if value != value or (self.is_implicit and value < self.low):  # NaN is not itself
+            return float("nan") if self.kind == "liked" else 0.0
+        if self.kind in ("liked", "satisfied"):
             return float(value >= self.threshold)
-        if self.kind == "exposed":
-            return float(not is_missing)
-        reward = 0.0 if is_missing else value
-        return reward / self.scale if self.kind == "scaled" else reward
+        return {"exposed": 1.0, "scaled": value / self.scale}.get(self.kind, value)
 
     def is_satisfied(self, values: npt.ArrayLike) -> BoolArray:
         """Return whether each value is a success; NaN never is."""

@@ -107,12 +107,12 @@ class Usage:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Usage":
         """Build it from what `asdict` gave; what is missing has its default."""
-        policy, calibration = saved.get("policy", {}), dict(saved.get("calibration", {}))
+        calibration = dict(saved.get("calibration", {}))
         if calibration.get("shares") is not None:
             calibration["shares"] = SharePrior(*map(float, calibration["shares"]))
-        objective, is_ordered = saved.get("objective", "hit"), bool(saved.get("is_ordered", False))
-        temperature = RecordTemperature(**saved.get("record_temperature", {}))
-        return cls(objective, PolicyChoice(**policy), Calibration(**calibration), is_ordered, temperature)
+        policy, temperature = PolicyChoice(**saved.get("policy", {})), saved.get("record_temperature", {})
+        own = Calibration(**calibration), bool(saved.get("is_ordered", False)), RecordTemperature(**temperature)
+        return cls(saved.get("objective", "hit"), policy, *own)
 
 
 def fit_shares(reactions: IntArray) -> SharePrior | None:
