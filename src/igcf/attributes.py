@@ -39,7 +39,7 @@ class Attributes:
     available_from: FloatArray | None = None
     """Seconds since 1970 from which on an item may be shown, (items,); minus infinity: it always could."""
     available_until: FloatArray | None = None
-    """Seconds since 1970 from which on an item is not shown any more, (items,); infinity: never."""
+    """Seconds since 1970 from which on an item is no longer shown, (items,); infinity: never."""
     hidden: BoolArray | None = None
     """Whether an item is kept out of every answer, (items,)."""
 

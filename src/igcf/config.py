@@ -192,9 +192,9 @@ class ExpertsConfig:
     calibrated: bool = True
     """Choose the policy and calibrate the chance on validation users, as a model in use needs it."""
     grades: bool = True
-    """Also learn how far above or below the threshold of success a reaction lies, where the log has grades."""
+    """Also learn how far a reaction is above or below the threshold of success, if the log has grades."""
     refit: bool = True
-    """Learn once more from everybody, validation users included, when all choices are made on validation users who had
+    """Refit to everybody, validation users included, once all choices are made on validation users who had
     not been learned from; calibration and policy stay those of the model that had not learned from them."""
     neighbours: bool = True
     """Also learn what serves known users: how far it moves the belief, and which items predict each

@@ -11,7 +11,7 @@ from igcf.errors import DataError
 
 @dataclass(frozen=True)
 class Item:
-    """An item of a catalogue with what is known of it besides reactions.
+    """An item of a catalogue with its attributes.
 
     >>> import igcf
     >>> igcf.Item("tea", title="Tea", categories=("drinks",), numbers={"price": 2.5}).categories
@@ -31,7 +31,7 @@ class Item:
     available_from: float | None = None
     """Seconds since 1970 from which on the item may be recommended."""
     available_until: float | None = None
-    """Seconds since 1970 from which on the item is not recommended any more."""
+    """Seconds since 1970 from which on the item is no longer recommended."""
     image: str | None = None
     """Path or address of a picture, as plain text; nothing is loaded from it."""
     hidden: bool = False
@@ -48,7 +48,7 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
 
 
 def parse_items(given: Iterable[Item | Mapping[str, Any]]) -> list[Item]:
-    """Check a batch of items; an id that occurs twice is refused, and nothing is returned unless all are right."""
+    """Check a batch of items; an id that occurs twice is refused, and returns all or none."""
     items: list[Item] = []
     seen: dict[str, int] = {}
     for number, each in enumerate(given, start=1):

@@ -34,7 +34,7 @@ def run(*arguments: str) -> Result:
         (["model", "--demo"], "and not both"),
         (["model", "--policy", "magic"], "policy 'magic' is not known"),
         (["model", "--nu", "-1"], "nu must be 0 or more"),
-        (["model", "--forgetting", "2"], "forgetting must lie in"),
+        (["model", "--forgetting", "2"], "forgetting must be in"),
         (["model", "--api-key-file", "keys"], "cannot read the API keys of keys"),
         (["model", "--store", "mysql://host/db"], "is not supported"),
         (["model", "--store", "no/such/folder/x.db"], "did not answer"),

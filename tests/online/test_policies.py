@@ -132,7 +132,7 @@ def test_a_bad_nu_is_refused(bad: float) -> None:
 
 @pytest.mark.parametrize("bad", [0.0, 1.0, -1.0, float("nan")])
 def test_a_delta_that_is_no_probability_is_refused(bad: float) -> None:
-    with pytest.raises(ConfigError, match="delta must lie strictly between 0 and 1"):
+    with pytest.raises(ConfigError, match="delta must be strictly between 0 and 1"):
         InfoUcb(delta=bad)
 
 
@@ -163,7 +163,7 @@ def test_a_policy_with_a_name_is_found_by_it_and_has_checked_parameters(new_poli
 
     assert named_policy("biased") == Biased(0.2)
     assert named_policy("biased", bias=0.5) == Biased(0.5)
-    with pytest.raises(ConfigError, match="bias must lie between 0 and 1, got 2"):
+    with pytest.raises(ConfigError, match="bias must be between 0 and 1, got 2"):
         named_policy("biased", bias=2.0)
     with pytest.raises(ConfigError, match="policy biased has no parameter nu; it takes bias"):
         named_policy("biased", nu=0.1)

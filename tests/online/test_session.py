@@ -133,7 +133,7 @@ def test_a_k_that_is_no_count_is_refused(k: object) -> None:
 
 @pytest.mark.parametrize("forgetting", [0.0, 1.1, float("nan")])
 def test_a_bad_forgetting_factor_is_refused(forgetting: float) -> None:
-    with pytest.raises(ConfigError, match="forgetting must lie in"):
+    with pytest.raises(ConfigError, match="forgetting must be in"):
         Recommender(random_model(), forgetting=forgetting)
 
 

@@ -1,4 +1,4 @@
-"""`igcf data`: what is known and present, download, check."""
+"""`igcf data`: list, fetch and validate data sets."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,7 +92,7 @@ def validate(
     satisfied: float | None,
     as_json: bool,
 ) -> None:
-    """Check the log at PATH, say how it is understood, and report every defect with its count and its first rows.
+    """Check the log at PATH: print how igcf reads it, and every defect with its count and its first rows.
 
     Row 1 is the first one after the header. The exit code is 1 when the log cannot be used.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EMBEDDED = "synthetic"
 METHODS = ("random", "pop", "icf-ucb", "pca-gp", "igcf")
 MARKER = ".igcf-demo"
-"""Name of a file that lies in a folder that a demo wrote, so that the next one may replace it and nothing else."""
+"""Name of a marker file in a folder that a demo wrote: only such a folder is overwritten."""
 OTHER_COLUMNS = 56
 """Width of the columns beside the title, which alone may be shortened."""
 
@@ -35,7 +35,7 @@ OTHER_COLUMNS = 56
 @SEED
 @AS_JSON
 def demo(out: Path, rounds: int, seed: int, as_json: bool) -> None:
-    """Learn the embedded catalogue, compare with the baselines, play one new user, write a report.
+    """Train on the embedded catalogue, compare with baselines, play one new user, write a report.
 
     \b
     Examples:

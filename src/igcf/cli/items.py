@@ -86,7 +86,7 @@ def update(item: str, changes: tuple[str, ...], model: Path | None, store: Store
 @in_store
 @AS_JSON
 def retire(ids: tuple[str, ...], model: Path | None, store: Store, as_json: bool) -> None:
-    """Retire items: they are in no answer any more. One that does not exist stops all."""
+    """Retire items: no answer shows them any longer. If one does not exist, none is retired."""
     revision, n_retired = ItemStore(store.database).retire(ids, is_known=known_items(store, model))
     if as_json:
         emit_json({"retired": n_retired, "revision": revision})

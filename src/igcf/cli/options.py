@@ -37,7 +37,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--min-user-reactions", type=COUNT, help="Leave out users with fewer reactions."),
 )
 DATASET = click.option("--dataset", help="A known name (igcf data list) or a CSV or Parquet file.")
-DATA_DIR = click.option("--data-dir", help="Where named data sets lie (or IGCF_DATA_DIR).")
+DATA_DIR = click.option("--data-dir", help="Folder of the named data sets (or IGCF_DATA_DIR).")
 ITEMS = click.option("--items", type=EXISTING, help="File with the ids, titles and categories of the items.")
 USERS = click.option("--users", type=EXISTING, help="File with the ids of the users and a column per attribute.")
 FROM_STORE = click.option("--from-store", help="Take the reactions in a service's store: a SQLite file or a URL.")
@@ -160,7 +160,7 @@ def check_store_option(from_store: str) -> None:
 
 
 def report(data: "Interactions", success: "Success", name: str) -> "Report":
-    """Say on standard error how a log was understood, in the words of `igcf data validate`; returns what was said."""
+    """Print on standard error how a log was read, as `igcf data validate` does; return the text."""
     from igcf.data.findings import report_of
 
     found = report_of(data, success, name)

@@ -91,7 +91,7 @@ class Numbers:
 
     @property
     def sentence(self) -> str:
-        """What was found besides plain numbers: `decimal comma, thousands separator .`; empty where nothing was."""
+        """What was found besides plain numbers: `decimal comma, thousands separator .`."""
         parts = ["decimal comma"] if self.decimal == "," else []
         return ", ".join(parts + ([f"thousands separator {self.group!r}"] if self.group else []))
 

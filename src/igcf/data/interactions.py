@@ -252,7 +252,7 @@ class Interactions:
         )
 
     def item(self, row: int) -> Item:
-        """Return what is known of an item besides reactions."""
+        """Return an item with its attributes."""
         return Item(
             self.item_ids[row],
             title=None if self.titles is None else self.titles[row],

@@ -1,4 +1,4 @@
-"""The data sets that igcf knows by name: what they are, where they lie, how they are loaded and downloaded."""
+"""The data sets that igcf knows by name: what they are, where they are stored, how they are loaded and downloaded."""
 
 import hashlib
 import os
@@ -143,7 +143,7 @@ def load_dataset(
 
     Args:
         name_or_path: one of `DATASETS`, or a path; a name wins over a file of the same name (write `./ml-1m` for that).
-        data_dir: where named data sets lie; see `default_data_dir`.
+        data_dir: folder of the named data sets; see `default_data_dir`.
         columns: how a log is read; what is left out is found (docs/data.md).
         items: a file with the ids, titles and categories of the items.
 

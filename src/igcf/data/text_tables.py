@@ -46,7 +46,7 @@ LINE_SIGN, UNIT_SIGN = "\x1e", "\x1f"
 """Signs that stand in no line, and between columns in the place of a separator of several bytes, such as `::`."""
 ODD_ROWS = {
     "escaped": ("escaped-quotes", "quotes inside a field, with or without a backslash, were read as part of it"),
-    "stray": ("stray-quotes", "a quote that no other one closes was read as part of its field"),
+    "stray": ("stray-quotes", "an unclosed quote was read as part of its field"),
     "several-lines": ("several-lines", "a quoted field spans lines: one row, of several lines of the file"),
     "short": ("short-row", "there are fewer columns than in the header; is the file complete?"),
 }  # fmt: skip

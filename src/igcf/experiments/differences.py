@@ -23,7 +23,7 @@ ALPHA = 0.05
 PLANNED_USERS = 10_000
 """Number of users at which the interval is narrowest, where a plan does not name one."""
 FEWEST_USERS = 50
-"""Users that each arm needs before anything is said: the sequence is asymptotic."""
+"""Users that each arm needs before there is an interval: the sequence is asymptotic."""
 MISMATCH = 0.001
 """Chance at which an assignment that is as it should be is ever reported as broken."""
 PRIOR_STRENGTH = 100.0

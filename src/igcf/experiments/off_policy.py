@@ -20,7 +20,7 @@ FOLDS = 5
 MOST_MISSING = 0.05
 """Share of what the candidate would show beyond which a log that never shows it allows no conclusion."""
 LEAST_SIZE = 100.0
-"""Effective number of answers below which nothing is concluded."""
+"""Effective sample size below which there is no conclusion."""
 Kind = Literal["item-position", "cascade"]
 
 
@@ -129,7 +129,7 @@ def evaluate(log: LoggedSlates) -> Evaluation:
 
 
 def direct_method(log: LoggedSlates) -> tuple[FloatArray, FloatArray]:
-    """Return what is expected of logged items and of the candidate's own, by a line through what the model expects.
+    """Return the expected success of logged items and of the candidate's own, by a line through the model's chances.
 
     The line is fitted on the answers to other users (cross-fitting), so that no reward predicts itself.
     """

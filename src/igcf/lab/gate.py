@@ -60,12 +60,12 @@ class Check:
     current: float | None
     verdict: Verdict
     low: float | None = None
-    """Lower end of the 95 % interval of the relative gain; None where nothing is sampled."""
+    """Lower end of the 95 % interval of the relative gain; None without sampling."""
     high: float | None = None
 
     @property
     def gain(self) -> str:
-        """The relative gain with its interval, in words; empty where nothing is sampled."""
+        """The relative gain with its interval, in words; empty without sampling."""
         if self.low is None or self.high is None:
             return ""
         return f"{(self.low + self.high) / 2:+.1%}, 95 % interval {self.low:+.1%} to {self.high:+.1%}"

@@ -18,7 +18,7 @@ from igcf.tables import Table
 from igcf.version import __version__
 
 REFERENCE = "igcf"
-"""Agent that all others are compared with where none is named."""
+"""Agent that others are compared with by default."""
 STANDING = (
     *("random", "pop", "pop-satisfied", "mf", "icf-ucb", "icf-ts", "item-knn", "ease", "egreedy-ease"),
     *("implicit-bm25", "linucb", "linucb-hybrid", "latent-bandit", "pca-gp", "igcf"),

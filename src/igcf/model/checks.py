@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from igcf.model.model import Model
 
 RESERVED_KIND = "skip"
-"""Kind of feedback that teaches nothing: the item is put aside for a while."""
+"""Kind of feedback without evidence: the item is not shown for a while."""
 LARGEST_NUMBER = 1e9
 """Products of three such numbers are still finite in single precision."""
 

@@ -150,7 +150,7 @@ class ContentPrior:
         return len(self.least_share)
 
     def of(self, items: Sequence[Item]) -> ItemPriors:
-        """Return what is believed of some items before the first reaction to them."""
+        """Return the prior of some items."""
         X = np.column_stack([np.ones(len(items)), self.features.of(items)])
         shares = np.maximum(X @ self.shares, self.least_share)
         shares /= shares.sum(axis=1, keepdims=True)

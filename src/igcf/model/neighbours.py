@@ -68,7 +68,7 @@ class Neighbours:
     """Leading directions of the normalised graph, times the root of their weight, (items, rank); None: no filter."""
 
     def __post_init__(self) -> None:
-        """Refuse arrays that do not fit together and rows that no item has."""
+        """Reject arrays of inconsistent shapes and rows out of range."""
         n_items = len(self.means)
         shape = (n_items, self.sources.shape[-1])
         if self.sources.shape != shape or self.weights.shape != shape or self.means.shape != (n_items,):

@@ -64,7 +64,7 @@ class Calibration:
     spread: float = 1.0
     """Factor on the standard deviation of z."""
     shares: SharePrior | None = None
-    """Prior of the items' shares of satisfied reactions; None: nothing is known of them."""
+    """Prior of the items' shares of satisfied reactions; None: they are unknown."""
 
     def __post_init__(self) -> None:
         """Refuse numbers under which a better expectation would be a smaller chance."""

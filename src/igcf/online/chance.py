@@ -92,7 +92,7 @@ class ChanceScale:
         return Chances(*logit_chances(m, v, slope, spread, self.items.at(rows)))
 
     def item_deviations(self, rows: IntArray | list[int], means: FloatArray) -> FloatArray | None:
-        """Return how unsure the expected rewards of some items are because of the items; None: nothing is known."""
+        """Return the variance of some items' expected rewards that is due to the items; None: unknown."""
         if self.base is None:
             return None
         share = sigmoid(self.base.logit[rows])
@@ -124,9 +124,9 @@ class ItemBase(NamedTuple):
 
 
 def item_base(model: Model, number: int, shares: SharePrior | None) -> ItemBase | None:
-    """Return what is known of all items for the chances of channel `number`; None where the model has no counts.
+    """Return the evidence about all items for the chances of channel `number`; None if the model has no counts.
 
-    That of the items of the log is computed once; of added items `model.reactions` has those of the users so far.
+    For items of the log it is computed once; for added items `model.reactions` has the reactions so far.
     """
     if model.reactions is None or shares is None:
         return None

@@ -46,7 +46,7 @@ class LoggedBelief(NamedTuple):
 def belief_from_logged(
     model: Model, rows: Sequence[int] | IntArray, values: npt.ArrayLike, *, later: Sequence[int] | IntArray = ()
 ) -> LoggedBelief:
-    """Return what is believed of a user after logged reactions, in which absence counts.
+    """Return the belief about a user after logged reactions, in which absence counts.
 
     Args:
         model: the model of the user.
@@ -117,7 +117,7 @@ def _checked(model: Model, reactions: list[tuple[str, float | None]]) -> tuple[I
 
 
 def learn_record(engine: ScoringEngine, record: Record, model: Model, keep: float = 1.0) -> Belief:
-    """Bring the only user of `engine` to what is believed after a record; the offset keeps the share `keep`.
+    """Bring the only user of `engine` to the belief after a record; the offset keeps the share `keep`.
 
     `model` has the user's prior. Returns the belief; the expected rewards that the offset needs stay in the engine.
     """

@@ -64,7 +64,7 @@ class Odds(NamedTuple):
 
     @classmethod
     def unknown(cls, k: int) -> "Odds":
-        """Return that nothing is known."""
+        """Return an unknown propensity."""
         return cls([nan] * k, [nan] * k, [nan] * k)
 
     @classmethod

@@ -21,7 +21,7 @@ STEPS = ("satisfied", "exposed", "liked")  # kinds of rewards that are steps: fi
 
 
 def prior_belief(model: Model) -> Belief:
-    """Return what is believed of a user before the first reaction."""
+    """Return the belief about a user before the first reaction."""
     return Belief(model.prior_mean, model.prior_cov)
 
 

@@ -33,7 +33,7 @@ class Parameter(NamedTuple):
         if not (is_within and math.isfinite(value)):
             ends = "strictly between" if self.is_open else "between"
             limits = (
-                f"lie {ends} {self.low:g} and {self.high:g}" if self.high < math.inf else f"be {self.low:g} or more"
+                f"be {ends} {self.low:g} and {self.high:g}" if self.high < math.inf else f"be {self.low:g} or more"
             )
             raise ConfigError(f"{self.name} must {limits}, got {value}")
 
@@ -79,7 +79,7 @@ class Policy:
     """Whether scores depend on the items' variances, which cost more to keep than the means."""
     propensity: ClassVar[Propensity] = "unknown"
     """How choices come about: `exact`, the state alone decides; `sampled`, the expected rewards under one draw of the
-    user's vector, so that the probability of a choice is a share of draws; `unknown`, nothing is said about it."""
+    user's vector, so that the probability of a choice is a share of draws; `unknown` otherwise."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Register the policy; one that changes the scores of another inherits no claim about its choices."""

@@ -29,7 +29,7 @@ from igcf.online.serving import LiveServing
 from igcf.online.session import SESSION_FORMAT, Session
 
 SKIP_ROUNDS = 20
-"""Reactions and skips for which a skipped item is put aside."""
+"""Reactions and skips for which a skipped item is not shown."""
 
 
 class SimilarItem(NamedTuple):
@@ -57,7 +57,7 @@ class Recommender:
         forgetting: weight that earlier evidence keeps with every new reaction; 1 never forgets, 0.98 follows a
             changing taste by falling back toward the population.
         seed: makes draws and ties repeatable, in the order in which sessions are opened.
-        skip_rounds: number of reactions and skips for which a skipped item is put aside.
+        skip_rounds: number of reactions and skips for which a skipped item is not shown.
         clock: returns the time in seconds since 1970, by which items become available and cease to be.
         index: `exact` scores all items for every answer; `lists` builds an index now and asks it for candidates, and
             `auto` does so for large catalogues. Or an index that was built before.
@@ -89,7 +89,7 @@ class Recommender:
         explore: float = 0.0,
     ) -> None:
         if not 0 < forgetting <= 1:
-            raise ConfigError(f"forgetting must lie in (0, 1], got {forgetting}; 1 never forgets")
+            raise ConfigError(f"forgetting must be in (0, 1], got {forgetting}; 1 never forgets")
         if skip_rounds < 1:
             raise ConfigError(f"skip_rounds must be at least 1, got {skip_rounds}")
         self.clock = clock
@@ -154,7 +154,7 @@ class Recommender:
             rng: makes draws and ties repeatable for this session.
             user: identifies the user: one user has one voice about a new item, in however many sessions. A session
                 without it counts as a user of its own.
-            attributes: what is known of the user, by the names in `model.attribute_prior`: they move the prior. Unknown
+            attributes: the user's attributes, by the names in `model.attribute_prior`: they move the prior. Unknown
                 names are refused; unknown values are ignored, as `Session.ignored` reports.
             contexts: contexts in which reactions of the history were made, by item id.
         """

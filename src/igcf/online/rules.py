@@ -113,7 +113,7 @@ class Rules:
         )
 
     def compiled(self, catalogue: Catalogue, *, is_lenient: bool = False) -> CompiledRules:
-        """Return these rules for a catalogue, which keeps them; a name that nothing has is refused.
+        """Return these rules for a catalogue, which caches them; an unknown name is an error.
 
         Where `is_lenient`, a label, number or item that the catalogue has lost stands for no item at all.
         """

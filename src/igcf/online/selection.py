@@ -41,7 +41,7 @@ def selection_details(  # noqa: PLR0913  (each has a default)
     weights: Float32Array | None = None,
     explorer: Explorer | None = None,
 ) -> Selection:
-    """Select as `select_items` does for the only user of `engine`, and return what is believed of the selected items.
+    """Select as `select_items` does for the only user of `engine`, and return the belief about the selected items.
 
     Scores are multiplied by `weights`, (items,), then `boosts` are added; an `explorer` draws some of the best items.
     """

@@ -126,7 +126,7 @@ class Session:
 
     @_with_items
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
-        """Replace what is known of the user beside reactions; the belief is computed again from all evidence."""
+        """Replace the user's attributes; the belief is recomputed from all evidence."""
         self._set_attributes(attributes)
         self._learn_again()
 

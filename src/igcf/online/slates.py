@@ -1,4 +1,4 @@
-"""Answers under rules: compiled rules, and items chosen one after the other under caps and for diversity."""
+"""Answers under rules: compiled rules, and items selected greedily under caps and for diversity."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,7 +109,7 @@ class CompiledRules:
 
 
 def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> CompiledRules:
-    """Find the items that rules speak of; unless `is_lenient`, names that nothing has are refused."""
+    """Find the items that rules name; unless `is_lenient`, unknown names are an error."""
     named = [*(name for group in rules.any for name in group), *rules.all, *rules.none, *dict(rules.boost)]
     named += [name for name, _ in rules.caps if name != EVERY]
     if not is_lenient:

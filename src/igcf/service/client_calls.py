@@ -63,7 +63,11 @@ def feedback(
 ) -> Call[responses.FeedbackReceipt]:
     """Report a reaction: its value in the units of the log, or its `kind` ("shown": no reaction, "skip": not now, ...).
 
-    Neither of both is a success, where every reaction of the log counts alike.
+    Args:
+        user: id of the user.
+        item: id of the item.
+        value: in the units of the log; leave it out with `kind`, or if every reaction of the log counts alike.
+        **options: the fields of `FeedbackOptions`.
     """
     body = _reaction({"item": item, "value": value, **options})
     return Call("POST", f"/v1/users/{_part(user)}/feedback", responses.FeedbackReceipt, body)
@@ -87,7 +91,7 @@ def history(user: str, reactions: Iterable[dict[str, Any]]) -> Call[responses.Hi
 
 
 def set_attributes(user: str, attributes: dict[str, Any]) -> Call[responses.AttributesReceipt]:
-    """Store what is known of a user beside reactions, by the names that `model()` lists, instead of any before."""
+    """Replace a user's attributes; `model()` lists their names."""
     path = f"/v1/users/{_part(user)}/attributes"
     return Call("PUT", path, responses.AttributesReceipt, {"attributes": attributes})
 

@@ -1,4 +1,4 @@
-"""Lanes keep kinds of requests from waiting for one another; a budget ends the work of a request that nobody wants."""
+"""Lanes keep kinds of requests from waiting for one another; a budget stops cancelled and slow requests."""
 
 import asyncio
 import contextlib

@@ -30,7 +30,13 @@ IndexChoice = Literal["auto", "exact", "lists"]
 
 
 class ServiceSettings(BaseSettings):
-    """What one server is and may do; made in a program, it reads neither environment nor files."""
+    """Settings of one server; built in Python, they are read from neither environment nor files.
+
+    Example:
+        >>> from igcf.service.settings import ServiceSettings
+        >>> ServiceSettings(store="igcf.db", workers=2).port
+        8000
+    """
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -154,9 +160,9 @@ class ServiceSettings(BaseSettings):
         if (self.no_reaction_s or 1.0) > 86_400 * self.audit_days:
             raise ConfigError(f"no_reaction_after is {self.no_reaction_after}; the audit forgets answers before that")
         if not 0 < self.forgetting <= 1:
-            raise ConfigError(f"forgetting must lie in (0, 1], got {self.forgetting}; 1 never forgets")
+            raise ConfigError(f"forgetting must be in (0, 1], got {self.forgetting}; 1 never forgets")
         if not 0 <= (self.nu or 0.0) <= self.max_nu < float("inf"):
-            raise ConfigError(f"nu must lie between 0 and max_nu = {self.max_nu}, got {self.nu}")
+            raise ConfigError(f"nu must be between 0 and max_nu = {self.max_nu}, got {self.nu}")
         return self
 
     def read_rules(self) -> "Rules | None":

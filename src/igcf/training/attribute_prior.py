@@ -67,7 +67,7 @@ def drawn_users(rows: IntArray, seed: int) -> IntArray:
 
 
 def user_vectors(model: Model, data: Interactions, *, seed: int = 0) -> UserVectors:
-    """Return what is believed of the users of a log after their whole records."""
+    """Return the users' posteriors given their whole records."""
     order = np.argsort(data.user_idx, kind="stable")
     ends = np.searchsorted(data.user_idx[order], np.arange(data.n_users + 1))
     rows = drawn_users(np.flatnonzero(np.diff(ends)), seed)

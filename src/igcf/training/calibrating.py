@@ -87,7 +87,7 @@ class LogitRecorder:
         self._round = 0
 
     def select(self, available: BoolArray, k: int) -> IntArray:
-        """Select items after recording what is believed of them."""
+        """Record the belief about the items, then select."""
         if self._round in LOOKS and self.scale.form == "liked":
             n = min(COUNTED, int(available.sum(axis=1).min()))
             means = np.where(available, self.learner.engine.means, -np.inf)

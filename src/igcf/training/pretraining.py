@@ -45,7 +45,7 @@ def pretrain(
 
     Validation users have the same items in the same order and are not in `data`. On them the graph model's training
     stops when their interactive precision no longer grows, and its online noise and gamma are chosen. Without, a few of
-    the most active users are held out for such choices, and the model is then learned once more from everybody.
+    the most active users are held out for such choices, and the model is then refitted to everybody.
 
     Args:
         data: The log, or the Parquet files of one, which workers read themselves.

@@ -143,7 +143,7 @@ def test_a_log_in_which_nobody_can_be_tested_is_refused() -> None:
         random_users(log(), n_test=3, n_validation=3, min_reactions=500, rng=rng)
     with pytest.raises(DataError, match=r"no user of .* has two reactions of at least 9"):
         hide_share(log(), 0.2, 9.0, rng=rng)
-    with pytest.raises(ConfigError, match="must lie between 0 and 1, got 1"):
+    with pytest.raises(ConfigError, match="must be between 0 and 1, got 1"):
         hide_share(log(), 1.0, 4.0, rng=rng)
     everything = Interactions.from_arrays(np.repeat(np.arange(9), 12), np.tile(np.arange(12), 9), np.full(108, 5.0))
     with pytest.raises(DataError, match="reacted to all but 0 of 12 items; ranking needs 10"):

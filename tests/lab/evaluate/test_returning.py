@@ -105,5 +105,5 @@ def test_a_thinned_log_keeps_a_share_of_the_rows() -> None:
     assert {(part.user_ids[u], i, v) for u, i, v in zip(part.user_idx, part.item_idx, part.values, strict=True)} < rows
     again = thinned(log(), 0.1, rng=np.random.default_rng(0))
     assert again.fingerprint() == part.fingerprint()
-    with pytest.raises(ConfigError, match=r"must lie in \(0, 1\], got 0"):
+    with pytest.raises(ConfigError, match=r"must be in \(0, 1\], got 0"):
         thinned(log(), 0.0, rng=np.random.default_rng(0))

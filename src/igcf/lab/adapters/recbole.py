@@ -13,7 +13,7 @@ TYPES = ("token", "token_seq", "float", "float_seq")
 
 
 def read_recbole(folder: str | Path, name: str | None = None) -> Interactions:
-    """Return the log of a data set of RecBole, with what is known of its items and users.
+    """Return the log of a data set of RecBole, with attributes of its items and users.
 
     Sequences of tokens become categories, except that of the title, which is text again.
 

@@ -242,7 +242,7 @@ def liked_factors_model(task: Task, fitted: tuple[FloatArray, FloatArray, FloatA
 
 
 def fit_liked_factors(task: Task, settings: Settings, rng: np.random.Generator) -> ModelLearner:
-    """Choose size, penalty and noise of the factor model one after the other on the validation users."""
+    """Choose size, penalty and noise of the factor model, in this order, on the validation users."""
     truth = task.validation_truth()[0]
     rounds = min(task.rounds, int((~np.isnan(truth)).sum(axis=1).min()))
     fits: dict[tuple[int, float], Any] = {}

@@ -259,7 +259,7 @@ def new_items(sizes: Sizes) -> Iterator[Comparison]:
 
 
 def new_descriptions(n_items: int, name: str) -> list[dict[str, object]]:
-    """Describe items that no model has yet."""
+    """Make items that the model does not have."""
     return [{"id": f"{name} {row}", "categories": [f"category {row % 20}"]} for row in range(n_items)]
 
 

@@ -43,7 +43,7 @@ def machine() -> dict[str, Any]:
 
 
 def startup_rows(sizes: Sizes) -> dict[str, Any]:
-    """Start processes one after the other, `igcf --help` and bare Python in turn, and time them."""
+    """Time processes of `igcf --help` and of bare Python in alternation."""
     commands = {"help": ["-m", "igcf", "--help"], "import": ["-c", "import igcf"], "python": ["-c", "pass"]}
     seconds = interleaved(
         {name: lambda arguments=arguments: _run(arguments) for name, arguments in commands.items()},  # type: ignore[misc]

@@ -35,7 +35,7 @@ def coverage(rows: IntArray, n_items: int) -> float:
 def novelty(rows: IntArray, item_shares: FloatArray) -> float:
     """Return the mean surprise in bits of the items shown: -log2 of the share of training users who know them.
 
-    An item that nobody knows counts as known to half of the smallest share.
+    An item without reactions counts as known to half of the smallest share.
     """
     known = item_shares[item_shares > 0]
     floor = known.min() / 2 if len(known) else 1.0

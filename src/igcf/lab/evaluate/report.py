@@ -63,7 +63,7 @@ WORDS = {
     "coverage": "Share of the catalogue that was shown to anybody.",
     "novelty": "How unpopular the shown items are; 0 would be only what everybody knows.",
     "whiskers, bands, ±": "In charts a 95 % confidence interval over users, in tables the standard deviation of seeds.",
-    "effect": "From -1 to 1: 1 if every user is better off with the method, -1 if none is.",
+    "effect": "From -1 to 1: 1 if every user gains from the method, -1 if every user loses.",
     "p": "How likely a difference of this size would be by chance, corrected for the number of comparisons (Holm); "
     "below 0.05 it is marked with a star, otherwise the two are a tie.",
     "fit s, online s": "Seconds of training, and of all sessions with users.",

@@ -31,7 +31,7 @@ class Comparison:
     p_uncorrected: float
     """P value of the two-sided Wilcoxon signed-rank test, before correction."""
     effect: float
-    """Matched-pairs rank-biserial correlation: 1 if every user is better off with the method, -1 if none is."""
+    """Matched-pairs rank-biserial correlation: 1 if every user gains from the method, -1 if every user loses."""
     p_value: float = 1.0
     """P value after Holm's correction over all comparisons of the experiment: the one that is reported everywhere."""
 

@@ -58,7 +58,7 @@ def on_this_machine(
 ) -> Finished:
     """Run jobs in a pool of processes; a killed process ends the run with one sentence.
 
-    With one process, or without joblib, they run one after the other in this process.
+    With one process, or without joblib, they run sequentially in this process.
     """
     check_installed({job.method for job in jobs.values()})
     if engine.processes == 1 or find_spec("joblib") is None:

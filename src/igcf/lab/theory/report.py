@@ -37,7 +37,7 @@ META_SIZES = (0.5, 1, 2, 4, 16, 128, 512)
 
 
 def run_theory(settings: TheorySettings, *, step: Callable[[str], None] = lambda name: None) -> Document:
-    """Simulate everything; `step` hears the name of each part before it begins."""
+    """Simulate everything; `step` is called with the name of each part before it begins."""
     document: Document = {"settings": asdict(settings)}
     for name, (stream, part) in PARTS.items():
         step(name)

@@ -115,7 +115,7 @@ class _Block:
         self.available[users, chosen] = False
 
     def leaves_interval(self, delta: float) -> BoolArray:
-        """Tell for each user whether the score of any open item lies outside the interval of `InfoUcb(delta)`."""
+        """Return for each user whether the score of any open item is outside the interval of `InfoUcb(delta)`."""
         width = InfoUcb(delta).scores(self.engine, self.available, rng=self.rng) - self.engine.means
         outside = np.abs(self.truth - self.engine.means) > width
         return np.asarray((outside & self.available).any(axis=1))

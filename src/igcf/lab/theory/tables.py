@@ -11,7 +11,7 @@ Columns = Mapping[str, Callable[[Document], object]]
 
 
 def as_text(document: Document) -> str:
-    """Write all tables, one after the other."""
+    """Write all tables."""
     parts = (coverage_table, policy_table, bound_lines, prior_table, meta_prior_table)
     return "\n\n".join([conclusion(document), *(part(document) for part in parts)])
 

@@ -174,7 +174,7 @@ class TheorySettings:
     def __post_init__(self) -> None:
         """Refuse settings that the theorems or the simulation cannot use."""
         if not 0 < self.delta < 1:
-            raise ConfigError(f"delta must lie strictly between 0 and 1, got {self.delta!r}")
+            raise ConfigError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
         for name, least in (("dim", 1), ("rounds", 20), ("n_users", 10), ("n_items", 1), ("seed", 0)):
             check_count(name, getattr(self, name), least)
         if self.n_items <= self.rounds:

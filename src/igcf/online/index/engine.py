@@ -65,7 +65,7 @@ class IndexedEngine(ScoringEngine):
     def describe(
         self, rows: IntArray, scores: AnyFloatArray, available: BoolArray, among: IntArray | None = None
     ) -> Selection:
-        """Return what is believed of some items; ranks are those among what was scored, or among candidates."""
+        """Return the belief about some items; ranks are among the scored items, or the candidates."""
         others = self._candidates(None, 0.0, len(rows), available) if among is None else among
         means = self._means_for(self.belief_means[0], np.concatenate([rows, np.setdiff1d(others, rows)]))
         own = means[: len(rows)]
@@ -108,7 +108,7 @@ class IndexedEngine(ScoringEngine):
         return found
 
     def tracked_z(self, number: int) -> None:
-        """Return None: nothing is kept up to date."""
+        """Return None: this engine updates no moments."""
 
     def _candidates(self, draw: FloatArray | None, nu: float, k: int, available: BoolArray) -> IntArray:
         if self._offsets is not None:

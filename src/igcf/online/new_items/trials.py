@@ -39,7 +39,7 @@ class Exposure:
     most: int = 50
     """Largest number of trials of an item: it is judged then."""
     known: int = 10
-    """Number of reactions of a user before they are asked to try anything: those are more informative."""
+    """Number of reactions of a user before their first trial: such users are more informative."""
     fit: float = 0.4
     """How much more than of the population the user must be expected to like the item if it is a good one, in standard
     deviations of the population."""
@@ -59,7 +59,7 @@ class Exposure:
         """Refuse shares outside 0 to 1 and counts below their least value."""
         for name in ("share", "price", "doubt"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
+                raise ConfigError(f"{name} must be between 0 and 1, got {getattr(self, name)}")
         if min(self.most, self.known, self.turn) < 0 or min(self.settled, self.horizon) < 1 or self.fit != self.fit:
             raise ConfigError(
                 f"most, known and turn must not be negative, settled and horizon at least 1, fit a number, got {self}"
@@ -90,7 +90,7 @@ class Account:
         self.balance += reward
 
     def begin(self, n_answers: int, expected_of_known: float, given_up: float) -> None:
-        """Begin some answers: what is expected of their known items, and of those that gave way to new ones."""
+        """Record answers: the expected reward of their known items, and of those that new items replaced."""
         if self.balance > 0:
             self.balance *= max(0.0, 1.0 - n_answers / MEMORY)
         self.balance += self._scale * (self._price * expected_of_known - self._caution * given_up)

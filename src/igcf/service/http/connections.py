@@ -66,7 +66,7 @@ class LimitedProtocol(H11Protocol):
         self._answer_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Let the connection in or refuse it; the one that nobody has used for longest makes room."""
+        """Accept or refuse the connection; the one idle for longest is closed to make room."""
         super().connection_made(transport)
         most = self._settings.max_connections
         if len(self.connections) > most:

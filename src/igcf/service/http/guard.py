@@ -58,7 +58,7 @@ SECURITY_HEADERS = (
 )
 
 NO_ROUTE = "no route of this server; /docs lists them all"
-"""What is said of an address where there is nothing."""
+"""Message for an unknown address."""
 NOT_KEPT = (b"cache-control", b"no-store")
 """Responses about users and items are never cached."""
 

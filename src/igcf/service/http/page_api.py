@@ -27,7 +27,7 @@ def page_api_routes(context: ServiceContext) -> APIRouter:
             tuple[float | Literal["none"], ...], Query(max_length=8, description="Reactions to it; `none`: none.")
         ] = (),
     ) -> page_responses.Choices:
-        """What would be chosen now, or after a reaction not given yet; nothing is learned, logged or shown."""
+        """What would be chosen now, or after a hypothetical reaction; nothing is logged or counted as shown."""
         values = [None if each == "none" else each for each in value]
         return page.choices(context, user, k=k, policy=policy, nu=nu, item=item, values=values)
 

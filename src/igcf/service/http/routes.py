@@ -22,7 +22,7 @@ CHANGES = {name: schema for name, schema in requests.ITEM["properties"].items() 
 
 
 def user_routes(context: ServiceContext) -> APIRouter:
-    """Build the routes of users: recommendations, feedback and what is known about them."""
+    """Build the routes of users: recommendations, feedback and stored data."""
     router = APIRouter(prefix="/v1", tags=["users"], route_class=DirectRoute)
     store, users = context.store, context.users
 

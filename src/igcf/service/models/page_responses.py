@@ -25,7 +25,7 @@ class GroupTaste(BaseModel):
 
 
 class Taste(BaseModel):
-    """What was learned, in words; silent while nothing is known."""
+    """What was learned, in words."""
 
     sentence: str = Field(description="One sentence; empty while nothing is known.")
     confidence: Confidence
@@ -90,7 +90,7 @@ class Outcome(BaseModel):
 
 
 class Choices(BaseModel):
-    """What would be chosen now, or after each of some reactions to an item; nothing was shown."""
+    """What would be chosen now, or after each of some reactions to an item."""
 
     user: str
     model: str

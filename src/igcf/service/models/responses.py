@@ -14,7 +14,7 @@ from igcf.service.models.requests import PolicyName
 
 EvidenceKind = Literal["shown", "logged", "skip", "attributes"]
 """What an event says: `shown`, an item was shown and drew this reaction or none; `logged`, of all items the user came
-to this one; `skip`, not now, says nothing about taste; `attributes`, what is known of the user beside reactions."""
+to this one; `skip`, not now, is no evidence about taste; `attributes`, the user's attributes."""
 Reason = Literal["please", "learn", "rule"]
 PropensityKind = Literal["exact", "estimated", "unknown"]
 
@@ -47,7 +47,7 @@ class NamedItem(BaseModel):
 
 
 class ScoredItem(Scores, NamedItem):
-    """An item, and what is expected of it."""
+    """An item with its expected reward."""
 
 
 class RecommendedItem(ScoredItem):

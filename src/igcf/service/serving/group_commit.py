@@ -139,7 +139,7 @@ def _store(places: list[Place], store_all: Callable[[list[Reaction]], list[Outco
     for place, outcome in zip(places, outcomes, strict=True):
         told[place.answer.get_loop()].append((place, outcome))
     for loop, tellings in told.items():
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: nobody is waiting
             loop.call_soon_threadsafe(_tell, tellings)
 
 

@@ -1,4 +1,4 @@
-"""Model swaps on every server that shares the store, and the threads that notice what others announce."""
+"""Model swaps on every server that shares the store, and the threads that follow announcements of other servers."""
 
 import itertools
 import logging
@@ -141,7 +141,7 @@ def _announce(context: ServiceContext, served: ServedModel, *, after: int | None
 
 
 def _note_first(context: ServiceContext) -> None:
-    """Record the model that this server was started with, where none is announced: the way back may lead there."""
+    """Record the model that this server was started with if none is announced, so that a rollback can return to it."""
     current = context.current_model
     if current.generation == 0:
         with suppress(StoreError):  # serving can do without it

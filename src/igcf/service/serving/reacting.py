@@ -178,7 +178,7 @@ def store_together(
 ) -> list[Outcome | None]:
     """Store checked reactions in one transaction, with those that join them; what became of each.
 
-    The log is all that is written. Sessions in memory hear of what is committed, and learn it when they are asked.
+    The log is all that is written. Sessions in memory are notified of commits and learn from them at the next request.
     Without `waits`, None stands for reactions of users whom another server is changing at that moment.
     """
     if not reactions:
@@ -220,7 +220,7 @@ def _metric_kind(served: ServedModel, event: Event) -> str:
 
 
 def set_attributes(context: ServiceContext, user_id: str, attributes: dict[str, Any]) -> AttributesReceipt:
-    """Replace what is known of a user beside reactions; the same again changes nothing."""
+    """Replace a user's attributes; idempotent."""
     place = context.place(user_id)
     encoded = encode_attributes(place.served.model, place.own_part("attribute_prior", attributes))
     known = {name: value for name, value in attributes.items() if value is not None}

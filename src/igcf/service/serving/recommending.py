@@ -219,7 +219,7 @@ def resolve_policy(
 ) -> tuple[PolicyUsed, Policy]:
     """Describe and build the policy of a request: `policy` and `nu` as far as it names them, otherwise `own`."""
     if nu is not None and not 0 <= nu <= settings.max_nu:
-        raise ConfigError(f"nu must lie between 0 and {settings.max_nu:g}, got {nu:g}")
+        raise ConfigError(f"nu must be between 0 and {settings.max_nu:g}, got {nu:g}")
     return _policy(policy or own.name, nu, own.nu, explore or None)
 
 

@@ -23,7 +23,7 @@ from igcf.service.settings import ServiceSettings
 from igcf.service.store.store import Store
 
 MAP_RADIUS = 2.0
-"""95 % of the items lie within this distance from the middle of the map."""
+"""95 % of the items are within this distance from the middle of the map."""
 
 
 def map_points(model: Model) -> FloatArray:
@@ -55,7 +55,7 @@ class CurrentModel:
         self.problem: str | None = None
         """Why a newer model that was announced is not the one in service."""
         self.lock = threading.Lock()
-        """Held while a model is loaded, so that swaps come one after the other."""
+        """Held while a model is loaded: one swap at a time."""
 
     @classmethod
     def announced(cls, store: Store, folder: Path, settings: ServiceSettings) -> "CurrentModel":

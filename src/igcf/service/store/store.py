@@ -83,7 +83,7 @@ class Store:
 
         `begun` is called when the transaction has begun, and may add to `additions`. Users whom another server is
         changing at that moment are in one more transaction, or, without `waits`, left out. If the database refuses
-        an event, halves are tried, so that it does not spoil the others.
+        an event, halves are tried, so that the others succeed.
         """
         found = self._append(additions, model, waits=False, begun=begun)
         busy = {user_id: events for user_id, events in additions.items() if user_id not in found}

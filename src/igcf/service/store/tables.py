@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Column, Double, Index, Integer, MetaData, Tab
 from igcf.errors import StoreError
 
 MIGRATION_LOCK = 0x69676366
-"""Advisory lock under which PostgreSQL servers migrate one after the other."""
+"""Advisory lock under which PostgreSQL servers take turns to migrate."""
 metadata = MetaData()
 
 

@@ -18,7 +18,7 @@ SMALLEST_NOISE = 1e-4
 SHRINKAGE = 10.0
 """Reactions that the mean noise counts for when an item's own noise is estimated."""
 FLOOR_SHARE = 0.25
-"""Share of the mean noise below which no item lies."""
+"""Lower bound of an item's noise, as a share of the mean noise."""
 ROW_BLOCK = 1 << 16
 """Number of user vectors in memory in double precision at a time."""
 
@@ -90,7 +90,7 @@ def meta_distribution(users: UserSums, *, gamma: float) -> tuple[FloatArray, Flo
 
 
 def residual_variances(vectors: Vectors, *, counts_missing: bool) -> FloatArray:
-    """Return the noise variance of each item: how far reactions to it lie from the predictions, (items,).
+    """Return the noise variance of each item: the mean squared error of its predictions, (items,).
 
     With `counts_missing` every user without a reaction counts as a zero, and the variance is over all users; otherwise
     it is over the item's reactions, drawn toward the mean of all items where there are few. A share of the mean is

@@ -76,7 +76,7 @@ def prepare(data: Interactions, setup: Setup, seed: int, users: Users = "test") 
 def thinned(data: Interactions, share: float, *, rng: np.random.Generator) -> Interactions:
     """Return a log with a random share of its rows, at least one; users who have none left are gone."""
     if not 0 < share <= 1:
-        raise ConfigError(f"the share of rows to keep must lie in (0, 1], got {share}")
+        raise ConfigError(f"the share of rows to keep must be in (0, 1], got {share}")
     rows = rng.choice(len(data), max(1, round(share * len(data))), replace=False)
     part = data.subset(np.sort(rows))
     return part.only_users(np.unique(part.user_idx))

@@ -285,7 +285,7 @@ class Protocol:
         raise NotImplementedError
 
     def grids(self, method: Method, *, paper: bool = False) -> list[Grid]:
-        """Return the grids that are searched one after the other, each around the best of the one before."""
+        """Return the grids to search in turn, each around the best point of the previous one."""
         return [method.paper_grid] if paper and method.paper_grid else in_stages(method.grid)
 
     # counting
@@ -397,7 +397,7 @@ def figures_at(curve: FloatArray, at: Sequence[int], *, offset: int = 0) -> Figu
 
 
 def mean_of_known(values: FloatArray) -> float:
-    """Return the mean of what is not NaN, 0 where nothing is known."""
+    """Return the mean of all values that are not NaN, 0 without any."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else 0.0
 

@@ -38,7 +38,7 @@ from igcf.lab.evaluate.protocols.sizes import activity_classes
 from igcf.online import Learner, Shown
 
 N_RANKED = 100
-"""Number of items that are ranked for each user; what lies below counts as not found."""
+"""Number of items ranked for each user; items below count as not found."""
 NDCG_AT, RECALL_AT = (10, 100), (20, 50)
 FIT_ROUNDS = 40
 """Rounds of the sessions by which a model that validates interactively chooses its settings."""
@@ -220,10 +220,10 @@ class Next(Ranking):
     def __post_init__(self) -> None:
         """Refuse a moment outside the log."""
         if not 0 < self.moment < 1:
-            raise ConfigError(f"the moment must lie between 0 and 1, got {self.moment}")
+            raise ConfigError(f"the moment must be between 0 and 1, got {self.moment}")
 
     def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> RankingCase:
-        """Split the log at the moment; for tuning, split what comes before it once more."""
+        """Split the log at the moment; for tuning, split the part before it again."""
         if users == "validation":
             data = data.subset(before(data, self.moment))
         is_past = before(data, self.moment)
@@ -251,7 +251,7 @@ class Next(Ranking):
         )
 
     def shape(self, session: Session) -> str:
-        """Say where the moment lies."""
+        """Describe the moment."""
         return f"after {self.moment:.0%} of the reactions"
 
 
@@ -314,7 +314,7 @@ def hide_share(log: Interactions, share: float, satisfied: float, *, rng: np.ran
     Users with fewer than two successes are left out: with one, nothing that satisfied them would be given.
     """
     if not 0 < share < 1:
-        raise ConfigError(f"the share of hidden successes must lie between 0 and 1, got {share}")
+        raise ConfigError(f"the share of hidden successes must be between 0 and 1, got {share}")
     happy = np.flatnonzero(log.values >= satisfied)
     happy = happy[np.lexsort((rng.random(len(happy)), log.user_idx[happy]))]  # by user, in random order within each
     counts = np.bincount(log.user_idx[happy], minlength=log.n_users)
