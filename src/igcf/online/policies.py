@@ -32,9 +32,7 @@ class Parameter(NamedTuple):
         is_within = self.low < value < self.high if self.is_open else self.low <= value <= self.high
         if not (is_within and math.isfinite(value)):
             ends = "strictly between" if self.is_open else "between"
-            limits = (
-                f"be {ends} {self.low:g} and {self.high:g}" if self.high < math.inf else f"be {self.low:g} or more"
-            )
+            limits = f"be {ends} {self.low:g} and {self.high:g}" if self.high < math.inf else f"be {self.low:g} or more"
             raise ConfigError(f"{self.name} must {limits}, got {value}")
 
 
