@@ -45,7 +45,7 @@ def check_shapes(model: "Model") -> None:
             raise ModelError(f"prior_mean has shape {(d,)}, expected {(width,)} to fit item_vectors {first.shape}")
         shapes |= {f"item_vectors{where}": (shape, (n, width)), f"noise_var{where}": (channel.noise_var.shape, (n,))}
         if not 0 <= channel.start <= d - width:
-            raise ModelError(f"channel {number} reads dimensions {channel.span} of {d}; it must lie within them")
+            raise ModelError(f"channel {number} reads dimensions {channel.span} of {d}; it must be within them")
     for name, (found, wanted) in shapes.items():
         if found not in (None, wanted):
             raise ModelError(f"{name} has shape {found}, expected {wanted} to fit item_vectors {first.shape}")

@@ -359,7 +359,10 @@ class Session:
         candidates: Iterable[str] | None = None,
         rules: Rules | RulesWithin | None = None,
     ) -> BoolArray:
-        """Return which items `recommend` would choose from, (1, items); fewer than `k` are refused."""
+        """Return which items `recommend` would choose from, (1, items); fewer than `k` are refused.
+
+        Args: those of `recommend`.
+        """
         return self._may_show(Asked(k, exclude, candidates, compiled_rules(rules, self._serving.model))).copy()
 
     def _may_show(self, asked: Asked) -> BoolArray:
