@@ -270,9 +270,8 @@ def compared(
 ) -> Comparison:
     """Compare two methods on the users that both served."""
     users = sorted(ours.keys() & theirs.keys())
-    return compare(
-        method, reference, metric, np.array([ours[user] for user in users]), np.array([theirs[user] for user in users])
-    )
+    own, other = (np.array([scores[user] for user in users]) for scores in (ours, theirs))
+    return compare(method, reference, metric, own, other)
 
 
 def user_scores(rows: Sequence[Row], curve: str, t: int) -> dict[str, float]:

@@ -74,14 +74,14 @@ class GoodEvent(NamedTuple):
 def good_event(dim: int, cov_high: float, n_meta: int, rounds: int) -> GoodEvent:
     """Compute the constants of eq:choose_f; M centred vectors carry M - 1 independent ones (Cochran), hence M - 1."""
     complexity = _complexity(dim, n_meta, rounds)
-    gamma = 32.0 * cov_high * np.sqrt(complexity / (n_meta - 1))  # eq:choose_f
-    c_1 = cov_high * (2.0 * dim + 3.0 * np.log(float(dim) * n_meta * rounds))
+    gamma = float(32.0 * cov_high * np.sqrt(complexity / (n_meta - 1)))  # eq:choose_f
+    c_1 = float(cov_high * (2.0 * dim + 3.0 * np.log(float(dim) * n_meta * rounds)))
     return GoodEvent(
-        gamma=float(gamma),
-        c_1=float(c_1),
-        c_2=float((2.0 * gamma) ** 2 * n_meta),
+        gamma,
+        c_1,
+        c_2=(2.0 * gamma) ** 2 * n_meta,
         mean_error=float(np.sqrt(c_1 / n_meta)),
-        cov_error=float(2.0 * gamma),
+        cov_error=2.0 * gamma,
         failure=9.0 / (float(n_meta) * dim * rounds),
         least_users=least_users(lambda m: 1.0 + _complexity(dim, m, rounds)),
         holds=n_meta - 1 >= complexity,
@@ -144,24 +144,16 @@ class MetaRegretBound(NamedTuple):
 
 def regret_bound(assumed: Assumptions, rounds: int) -> RegretBound:
     """Bound the regret of InfoUcb(delta = 1 / (2 T)) with the correct prior (lemma:bayesian regret, a^2 corrected)."""
-    delta = 1.0 / (2.0 * rounds)
-    gamma = gamma_t(assumed.radius**2 * assumed.cov_high, assumed.noise_var, assumed.n_items, delta)
+    delta, noise_var, n_items = 1.0 / (2.0 * rounds), assumed.noise_var, assumed.n_items
+    gamma = gamma_t(assumed.radius**2 * assumed.cov_high, noise_var, n_items, delta)
     information = max_information_gain(assumed, rounds)
     failure = assumed.radius * user_norm(assumed)
-    bound = gamma * np.sqrt(rounds * information) + failure
-    printed_gamma = gamma_t(assumed.cov_high, assumed.noise_var, assumed.n_items, delta)
-    printed_information = assumed.dim / 2.0 * np.log1p(assumed.cov_high * rounds / assumed.noise_var)
+    bound = float(gamma * np.sqrt(rounds * information) + failure)
+    printed_information = assumed.dim / 2.0 * np.log1p(assumed.cov_high * rounds / noise_var)
+    root = np.sqrt(rounds * printed_information)
+    printed = float(gamma_t(assumed.cov_high, noise_var, n_items, delta) * root + failure)
     trivial = 2.0 * failure * rounds
-    return RegretBound(
-        rounds=rounds,
-        gamma=gamma,
-        information=information,
-        failure=failure,
-        correct_prior=float(bound),
-        printed=float(printed_gamma * np.sqrt(rounds * printed_information) + failure),
-        trivial=trivial,
-        vacuous=bool(bound >= trivial),
-    )
+    return RegretBound(rounds, gamma, information, failure, bound, printed, trivial, bound >= trivial)
 
 
 def informative_from(assumed: Assumptions) -> int:
@@ -178,13 +170,8 @@ def meta_regret_bound(
 ) -> MetaRegretBound:
     """Compute the whole bound of thm:regret for a prior from `n_meta` users.
 
-    Args:
-        assumed: the constants.
-        rounds: T.
-        n_meta: M.
-        tau: the sufficient rounds of def:tau; T or more if some direction is never explored.
-        tau_norm: E[tau |user|] where it is known, for instance from a simulation; otherwise the calculator takes
-            tau (m + sqrt(d lambda-bar)), which holds only for a `tau` that is never exceeded.
+    `tau` are the sufficient rounds of def:tau, `tau_norm` is E[tau |user|] where it is known, for instance from a
+    simulation; otherwise tau (m + sqrt(d lambda-bar)), which holds only for a `tau` that is never exceeded.
     """
     event = good_event(assumed.dim, assumed.cov_high, n_meta, rounds)
     base = regret_bound(assumed, rounds)
@@ -195,19 +182,9 @@ def meta_regret_bound(
     k_1, c_delta = meta_constants(assumed, rounds, n_meta, tau)
     total = (1.0 + k_1) * base.correct_prior + bad_event + exploration
     holds = event.holds and n_meta >= c_delta
-    return MetaRegretBound(
-        rounds=rounds,
-        n_meta=n_meta,
-        tau=float(tau),
-        k_1=k_1,
-        bad_event=float(bad_event),
-        exploration=float(exploration),
-        total=float(total),
-        c_delta=c_delta,
-        users_needed=least_users(lambda m: max(meta_constants(assumed, rounds, m, tau)[1], event.least_users)),
-        condition_holds=bool(holds),
-        vacuous=bool(not holds or total >= base.trivial),
-    )
+    needed = least_users(lambda m: max(meta_constants(assumed, rounds, m, tau)[1], event.least_users))
+    terms = (float(tau), k_1, float(bad_event), float(exploration), float(total), c_delta, needed)
+    return MetaRegretBound(rounds, n_meta, *terms, bool(holds), bool(not holds or total >= base.trivial))
 
 
 def meta_constants(assumed: Assumptions, rounds: int, n_meta: float, tau: float) -> tuple[float, float]:

@@ -6,27 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from igcf.arrays import FloatArray
-from igcf.lab.theory.bounds import (
-    good_event,
-    informative_from,
-    max_information_gain,
-    meta_regret_bound,
-    regret_bound,
-)
-from igcf.lab.theory.simulate import (
-    Crowd,
-    Run,
-    UniformChoice,
-    draw_crowd,
-    fit_exponent,
-    fitted_slope,
-    meta_belief,
-    simulate_coverage,
-    simulate_meta_prior,
-    simulate_regret,
-    sufficient_rounds,
-)
+from igcf.arrays import FloatArray, IntArray
+from igcf.lab.theory import simulate as sim
+from igcf.lab.theory.bounds import good_event, informative_from, max_information_gain, meta_regret_bound, regret_bound
 from igcf.lab.theory.world import SimulatedWorld, TheorySettings, draw_world
 from igcf.online import Belief, Greedy, InfoUcb, Policy, Thompson, Ucb
 
@@ -53,44 +35,32 @@ def report_coverage(settings: TheorySettings, rng: np.random.Generator) -> Docum
     rows = []
     for dim, n_items in sizes:
         world = draw_world(settings.assumptions(dim, n_items), rng)
-        rows += simulate_coverage(world, deltas=deltas, n_users=n_users, rng=rng)
+        rows += sim.simulate_coverage(world, deltas=deltas, n_users=n_users, rng=rng)
     world = draw_world(settings.assumptions(), rng)
     narrow = Belief(world.mean, world.cov / 10.0)
-    lost = simulate_coverage(world, deltas=deltas, seen=(0, 20), n_users=n_users, prior=narrow, rng=rng)
+    lost = sim.simulate_coverage(world, deltas=deltas, seen=(0, 20), n_users=n_users, prior=narrow, rng=rng)
     return {"rows": rows, "narrow_prior": lost}
 
 
 def report_policies(settings: TheorySettings, rng: np.random.Generator) -> Document:
     """Simulate the regret of every policy with the correct prior, its exponent in T, tau, and the bound."""
     world = draw_world(settings.assumptions(), rng)
-    crowd = draw_crowd(world, settings.n_users, settings.rounds, rng)
+    crowd = sim.draw_crowd(world, settings.n_users, settings.rounds, rng)
     times = np.unique(np.geomspace(1, settings.rounds, 25).astype(int))
     rows = []
-    runs: dict[str, Run] = {}
+    runs: dict[str, sim.Run] = {}
     for repeats in (True, False):
         for name, policy in _policies(settings).items():
-            run = simulate_regret(world, policy, crowd, repeats=repeats, rng=rng)
+            run = sim.simulate_regret(world, policy, crowd, repeats=repeats, rng=rng)
             if repeats:
                 runs[name] = run
-            tau = sufficient_rounds(world, run.shown)
-            rows.append(
-                {
-                    "policy": name,
-                    "repeats": repeats,
-                    "regret": _mean(run.total),
-                    "exponent": fit_exponent(run, rng),
-                    "information": float(run.information.mean()),
-                    "tau_median": float(np.median(tau)),
-                    "tau_reached": float((tau <= settings.rounds).mean()),
-                    "curve": run.curve[times - 1].tolist(),
-                }
-            )
-    return {
-        "rounds": times.tolist(),
-        "rows": rows,
-        "max_information": max_information_gain(world.assumptions, settings.rounds),
-        "bound": _bounds(settings, world, crowd, runs["ucb-theorem"], times.tolist()),
-    }
+            tau = sim.sufficient_rounds(world, run.shown)
+            row: Document = {"policy": name, "repeats": repeats, "regret": _mean(run.total)}
+            row |= {"exponent": sim.fit_exponent(run, rng), "information": float(run.information.mean())}
+            row |= {"tau_median": float(np.median(tau)), "tau_reached": float((tau <= settings.rounds).mean())}
+            rows.append(row | {"curve": run.curve[times - 1].tolist()})
+    most, bound = max_information_gain(world.assumptions, settings.rounds), _bounds(settings, world, crowd, runs, times)
+    return {"rounds": times.tolist(), "rows": rows, "max_information": most, "bound": bound}
 
 
 def report_priors(settings: TheorySettings, rng: np.random.Generator) -> Document:
@@ -100,17 +70,19 @@ def report_priors(settings: TheorySettings, rng: np.random.Generator) -> Documen
     """
     rounds, n_items = settings.rounds // 2, max(settings.n_items // 2, 1)
     world = draw_world(settings.assumptions(n_items=n_items), rng)
-    crowd = draw_crowd(world, settings.n_users, rounds, rng)
+    crowd = sim.draw_crowd(world, settings.n_users, rounds, rng)
     draws = int(rng.integers(2**32))  # every run gets the same stream, so that differences between them are paired
 
     def total_regret(policy: Policy, prior: Belief | list[Belief]) -> FloatArray:
-        return simulate_regret(world, policy, crowd, prior=prior, rng=np.random.default_rng(draws)).total
+        return sim.simulate_regret(world, policy, crowd, prior=prior, rng=np.random.default_rng(draws)).total
 
     policies = {name: policy for name, policy in _policies(settings).items() if name != "random"}
-    eye = np.eye(settings.dim)
+    eye, n_meta = np.eye(settings.dim), 4 * settings.dim
+    # an own estimate for each user, so that the mean over users is also one over estimates
+    estimates = [sim.meta_belief(world.draw_users(n_meta, rng)) for _ in range(settings.n_users)]
     priors: dict[str, Belief | list[Belief]] = {
         "correct": world.prior,
-        f"estimated, M = {4 * settings.dim}": _estimated(world, 4 * settings.dim, 0.0, settings.n_users, rng),
+        f"estimated, M = {n_meta}": estimates,
         "uninformed": Belief(np.zeros(settings.dim), settings.cov_high * eye),
         "wrong": Belief(-world.mean, settings.cov_low * eye),
     }
@@ -127,10 +99,10 @@ def report_meta_prior(settings: TheorySettings, rng: np.random.Generator) -> Doc
     """Simulate errors of the estimated prior against lemma:event."""
     world = draw_world(settings.assumptions(), rng)
     sizes = sorted({max(int(size * settings.dim), 2) for size in META_SIZES})
-    rows = simulate_meta_prior(world, sizes=sizes, rounds=settings.rounds, repeats=100, rng=rng)
+    rows = sim.simulate_meta_prior(world, sizes=sizes, rounds=settings.rounds, repeats=100, rng=rng)
     late = [row for row in rows if row["n_meta"] >= settings.dim]
     users, mean, cov = ([row[name] for row in late] for name in ("n_meta", "mean_error", "cov_error"))
-    return {"rows": rows, "mean_exponent": fitted_slope(users, mean), "cov_exponent": fitted_slope(users, cov)}
+    return {"rows": rows, "mean_exponent": sim.fitted_slope(users, mean), "cov_exponent": sim.fitted_slope(users, cov)}
 
 
 PARTS: dict[str, tuple[int, Callable[[TheorySettings, np.random.Generator], Document]]] = {
@@ -148,19 +120,21 @@ def _policies(settings: TheorySettings) -> dict[str, Policy]:
         "ucb-nu-1": Ucb(1.0),
         "thompson": Thompson(),
         "greedy": Greedy(),
-        "random": UniformChoice(),
+        "random": sim.UniformChoice(),
     }
 
 
-def _bounds(settings: TheorySettings, world: SimulatedWorld, crowd: Crowd, run: Run, times: list[int]) -> Document:
+def _bounds(
+    settings: TheorySettings, world: SimulatedWorld, crowd: sim.Crowd, runs: dict[str, sim.Run], times: IntArray
+) -> Document:
     """Compute the bounds at this world's constants, fed with the simulated tau where they need one."""
     assumed = world.assumptions
-    tau = np.minimum(sufficient_rounds(world, run.shown), settings.rounds)
+    tau = np.minimum(sim.sufficient_rounds(world, runs["ucb-theorem"].shown), settings.rounds)
     tau_norm = float((tau * np.linalg.norm(crowd.vectors, axis=1)).mean())
     meta = meta_regret_bound(assumed, settings.rounds, 128 * settings.dim, float(tau.mean()), tau_norm)
     entry = meta._asdict()
     entry["users_needed"] = meta.users_needed if np.isfinite(meta.users_needed) else None  # JSON has no infinity
-    curve = [regret_bound(assumed, t) for t in times]
+    curve = [regret_bound(assumed, int(t)) for t in times]
     return {
         **regret_bound(assumed, settings.rounds)._asdict(),
         "informative_from": informative_from(assumed),
@@ -169,13 +143,6 @@ def _bounds(settings: TheorySettings, world: SimulatedWorld, crowd: Crowd, run: 
         "meta": entry,
         "good_event": good_event(settings.dim, settings.cov_high, 128 * settings.dim, settings.rounds)._asdict(),
     }
-
-
-def _estimated(
-    world: SimulatedWorld, n_meta: int, widening: float, n_users: int, rng: np.random.Generator
-) -> list[Belief]:
-    """Draw an own estimate of the prior for each user, so that the mean over users is also one over estimates."""
-    return [meta_belief(world.draw_users(n_meta, rng), widening) for _ in range(n_users)]
 
 
 def _mean(values: FloatArray) -> dict[str, float]:

@@ -39,20 +39,11 @@ def simulate_coverage(
     prior: Belief | None = None,
     rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
-    """Play `n_users` users of the population with `InfoUcb`, no item twice, and look after `seen` reactions each.
+    """Play users of the population with `InfoUcb(deltas[0])`, no item twice, and look after `seen` reactions each.
 
-    Args:
-        world: the truth.
-        deltas: failure probabilities to test; the first one drives the choice of items.
-        seen: numbers of reactions after which to look.
-        n_users: simulated users.
-        prior: what the learner believes; the correct prior by default.
-        rng: users, noise and ties.
-
-    Returns:
-        For each number of reactions and delta, the share of users for whom the score of some item left its interval:
-        `information` (thm:ucb), `union` (Gaussian union bound) and `ellipsoid` (chi-square), with the mean factor nu of
-        each, and `nu_needed`, the smallest with which mean +- nu std covers all items for 1 - delta of the users.
+    Returns, for each number of reactions and delta, the share of users for whom the score of some item left its
+    interval: `information` (thm:ucb), `union` (Gaussian union bound) and `ellipsoid` (chi-square), with the mean factor
+    nu of each, and `nu_needed`, the smallest with which mean +- nu std covers all items for 1 - delta of the users.
     """
     engine = ScoringEngine(world.model(prior), dtype=np.float64)
     n_items, dim = world.items.shape
@@ -77,22 +68,12 @@ def simulate_coverage(
     for (count, delta), table in failed.items():
         n_open = n_items - count
         nus = [nu_t(float(var), world.noise_var, n_open, delta) for var in np.concatenate(largest[count])]
-        rates = {
-            name: failure_rate(row) for name, row in zip(("information", "union", "ellipsoid"), table, strict=True)
-        }
-        result.append(
-            {
-                "dim": dim,
-                "n_items": n_items,
-                "seen": count,
-                "delta": delta,
-                **rates,
-                "nu_theorem": float(np.mean(nus)),
-                "nu_union": union_factor(n_open, delta),
-                "nu_ellipsoid": ellipsoid_factor(dim, delta),
-                "nu_needed": float(np.quantile(np.concatenate(needed[count]), 1.0 - delta)),
-            }
-        )
+        factors = {"theorem": float(np.mean(nus)), "union": union_factor(n_open, delta)}
+        factors |= {"ellipsoid": ellipsoid_factor(dim, delta)}
+        factors |= {"needed": float(np.quantile(np.concatenate(needed[count]), 1.0 - delta))}
+        row = {"dim": dim, "n_items": n_items, "seen": count, "delta": delta}
+        row |= zip(("information", "union", "ellipsoid"), map(failure_rate, table), strict=True)
+        result.append(row | {f"nu_{name}": factor for name, factor in factors.items()})
     return result
 
 
@@ -146,22 +127,17 @@ class UniformChoice(Policy):
 class Crowd:
     """Users and the noise of their rounds; shared between simulations, so that differences are paired."""
 
-    vectors: FloatArray
-    """User vectors, shape (users, d)."""
-    noise: FloatArray
-    """Noise of each reward, shape (users, rounds)."""
+    vectors: FloatArray  # (users, d)
+    noise: FloatArray  # of each reward, (users, rounds)
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
     """Regret, items shown and information of a crowd."""
 
-    regret: FloatArray
-    """Regret of each round against its best candidate, shape (users, rounds)."""
-    shown: IntArray
-    """Rows of the items shown, shape (users, rounds)."""
-    information: FloatArray
-    """Sum of the mutual information of the items shown, as the learner believes, shape (users,)."""
+    regret: FloatArray  # of each round against its best candidate, (users, rounds)
+    shown: IntArray  # rows of the items, (users, rounds)
+    information: FloatArray  # sum of the mutual information of the items shown, as the learner believes, (users,)
 
     @property
     def total(self) -> FloatArray:
@@ -191,13 +167,8 @@ def simulate_regret(
 ) -> Run:
     """Let `policy` choose one item per round for everybody in the crowd.
 
-    Args:
-        world: the truth.
-        policy: chooses one item per round.
-        crowd: users and noise.
-        prior: what the learner believes at first: one belief, or one per user; the correct one by default.
-        repeats: whether an item may be shown again; otherwise the candidates shrink, as in a recommender.
-        rng: the policy's draws and ties.
+    `prior` is what the learner believes at first: one belief, or one per user; the correct one by default. Without
+    `repeats` no item is shown twice, so that the candidates shrink, as in a recommender.
     """
     n_users, rounds = crowd.noise.shape
     is_one = prior is None or isinstance(prior, Belief)
@@ -275,9 +246,8 @@ def simulate_meta_prior(
 ) -> list[dict[str, Any]]:
     """Estimate the prior `repeats` times from M exact user vectors, for every M in `sizes`.
 
-    Returns:
-        Mean and worst errors (norm of the mean's, operator norm of the covariance's before widening) beside the bounds
-        of the lemma, `mean_expected`, the root of the exact mean square, and the draws in which E_1 or E_2 failed.
+    Returns mean and worst errors (norm of the mean's, operator norm of the covariance's before widening) beside the
+    bounds of the lemma, `mean_expected`, the root of the exact mean square, and the draws in which E_1 or E_2 failed.
     """
     rows = []
     for n_meta in sizes:
@@ -286,7 +256,10 @@ def simulate_meta_prior(
         failures = 0
         for repeat in range(repeats):
             estimate = meta_belief(world.draw_users(n_meta, rng))
-            errors[:, repeat] = _errors(estimate, world)
+            errors[:, repeat] = (
+                np.linalg.norm(estimate.mean - world.mean),
+                np.linalg.norm(estimate.cov - world.cov, 2),
+            )
             widened = estimate.cov + event.gamma * np.eye(len(world.mean)) - world.cov
             spread = np.linalg.eigvalsh(widened)
             good = errors[0, repeat] <= event.mean_error and spread[0] >= 0 and spread[-1] <= event.cov_error
@@ -308,10 +281,3 @@ def simulate_meta_prior(
             }
         )
     return rows
-
-
-def _errors(estimate: Belief, world: SimulatedWorld) -> tuple[float, float]:
-    return (
-        float(np.linalg.norm(estimate.mean - world.mean)),
-        float(np.linalg.norm(estimate.cov - world.cov, 2)),
-    )

@@ -20,18 +20,12 @@ class Assumptions:
 
     dim: int
     n_items: int
-    noise_var: float
-    """Variance of the noise, sigma_noise squared."""
-    radius: float
-    """Largest norm a of an item vector."""
-    mean_norm: float
-    """Largest norm m of the population mean."""
-    cov_low: float
-    """Smallest eigenvalue of the population covariance."""
-    cov_high: float
-    """Largest eigenvalue of the population covariance, lambda-bar."""
-    items_low: float
-    """Smallest eigenvalue of the covariance of the item vectors, lambda_Sigma_A."""
+    noise_var: float  # sigma_noise squared
+    radius: float  # largest norm a of an item vector
+    mean_norm: float  # largest norm m of the population mean
+    cov_low: float  # smallest eigenvalue of the population covariance
+    cov_high: float  # the largest, lambda-bar
+    items_low: float  # smallest eigenvalue of the covariance of the item vectors, lambda_Sigma_A
 
     def __post_init__(self) -> None:
         """Refuse what the theorems do not cover."""
@@ -65,15 +59,11 @@ class SimulatedWorld:
     def assumptions(self) -> Assumptions:
         """Constants of this world, as small as they may be."""
         low, *_, high = np.linalg.eigvalsh(self.cov)[[0, -1]]
+        n_items, dim = self.items.shape
+        same = {"noise_var": self.noise_var, "radius": self.radius, "items_low": self.items_low}
+        mean_norm = float(np.linalg.norm(self.mean))
         return Assumptions(
-            dim=self.items.shape[1],
-            n_items=self.items.shape[0],
-            noise_var=self.noise_var,
-            radius=self.radius,
-            mean_norm=float(np.linalg.norm(self.mean)),
-            cov_low=float(low),
-            cov_high=float(high),
-            items_low=self.items_low,
+            dim=dim, n_items=n_items, mean_norm=mean_norm, cov_low=float(low), cov_high=float(high), **same
         )
 
     @property
@@ -149,27 +139,16 @@ class TheorySettings:
     """Constants of the world and size of the simulation; the defaults finish within a minute on one core."""
 
     dim: int = 8
-    """Size d of user and item vectors."""
     n_items: int = 500
-    """Size N of the catalogue."""
     rounds: int = 400
-    """Number of rounds T per user."""
-    n_users: int = 200
-    """Number of simulated users per regret curve; coverage uses five times as many."""
-    delta: float = 0.05
-    """Failure probability of the confidence bound."""
+    n_users: int = 200  # per regret curve; coverage uses five times as many
+    delta: float = 0.05  # failure probability of the confidence bound
     noise_var: float = 0.25
-    """Variance of the noise on a reward."""
     cov_low: float = 0.1
-    """Smallest eigenvalue of the population covariance."""
     cov_high: float = 1.0
-    """Largest eigenvalue of the population covariance."""
     mean_norm: float = 1.0
-    """Norm m of the population mean."""
-    radius: float = 1.5
-    """Largest norm a of an item vector; the mean square norm is about 1."""
+    radius: float = 1.5  # the mean square norm is about 1
     seed: int = 0
-    """Seed that makes everything repeatable."""
 
     def __post_init__(self) -> None:
         """Refuse settings that the theorems or the simulation cannot use."""

@@ -371,8 +371,7 @@ class Choices:
     def __post_init__(self) -> None:
         """Refuse sizes below one."""
         for name in ("rounds", "slate", "n_users"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
+            if (value := getattr(self, name)) is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}")
 
     def sessions(self, own: tuple[Session, ...]) -> tuple[Session, ...]:
@@ -386,9 +385,8 @@ class Choices:
 
 def in_stages(grid: Grid) -> list[Grid]:
     """Return a grid as it is, or one setting at a time where it has too many points."""
-    if math.prod(map(len, grid.values())) <= MOST_POINTS:
-        return [grid]
-    return [{name: values} for name, values in grid.items()]
+    few = math.prod(map(len, grid.values())) <= MOST_POINTS
+    return [grid] if few else [{name: values} for name, values in grid.items()]
 
 
 def figures_at(curve: FloatArray, at: Sequence[int], *, offset: int = 0) -> Figures:

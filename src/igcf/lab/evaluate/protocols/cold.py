@@ -54,8 +54,7 @@ class ColdStart(Protocol):
     def setup(self, data: Interactions, choices: Choices) -> Setup:
         """Return the experiment as the paper runs it on this data set, with the caller's choices.
 
-        In a log that igcf does not know by name, the rounds, the least number of reactions of a test user, the number
-        of test users and the split are what the log allows (`fitting_size`), and test users are ordinary ones.
+        A log without a known name gets the sizes and split that it allows (`fitting_size`), and ordinary test users.
         """
         sessions = choices.sessions(self.sessions)
         info = known_dataset(data)
@@ -69,8 +68,7 @@ class ColdStart(Protocol):
         else:
             split, n_users, least = info.default_split, Setup.n_users, Setup.min_reactions
         least = least if choices.min_reactions is None else choices.min_reactions
-        shown = max(each.rounds * each.slate for each in sessions)
-        if shown > data.n_items:
+        if (shown := max(each.rounds * each.slate for each in sessions)) > data.n_items:
             raise ConfigError(
                 f"{shown} items would be shown to each user, {data.name} has {data.n_items}; lower rounds= or slate="
             )
@@ -100,9 +98,9 @@ class ColdStart(Protocol):
     def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
         """Return a method as it is and, where it is asked for, with the attributes of the users."""
         rows = super().plays(method, settings, dataset)
-        if not self.attributes or "attributes" not in settings:
-            return rows
-        return [*rows, Play(f"{method.name}{WITH}", {**settings, "attributes": True})]
+        if self.attributes and "attributes" in settings:
+            rows.append(Play(f"{method.name}{WITH}", {**settings, "attributes": True}))
+        return rows
 
     def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
         """Compare each row with attributes with the one without them, too."""
@@ -135,9 +133,8 @@ class TasteDrift(ColdStart):
 
     def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
         """Halve the history of the users with the largest change of taste."""
-        drift = taste_drift(
-            data, n_test=setup.n_users, n_validation=setup.n_validation, min_reactions=setup.min_reactions
-        )
+        sizes = {"n_validation": setup.n_validation, "min_reactions": setup.min_reactions}
+        drift = taste_drift(data, n_test=setup.n_users, **sizes)
         validation = (drift.validation_before, drift.validation_after)
         return tested(setup, drift.train, validation, (drift.test_before, drift.test_after), users)
 
@@ -184,12 +181,11 @@ class Ablation(ColdStart):
 
     def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
         """Return the full model and its variants."""
-        rows = [Play(method.name, settings)]
-        for what, changes in method.variants.items():
-            label = f"{method.name} {what}"
-            found = variant_settings(dataset, label)
-            rows.append(Play(label, method.settings({**settings, **found, **changes})))
-        return rows
+        variants = {f"{method.name} {what}": changes for what, changes in method.variants.items()}
+        return [Play(method.name, settings)] + [
+            Play(label, method.settings({**settings, **variant_settings(dataset, label), **changes}))
+            for label, changes in variants.items()
+        ]
 
     def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
         """Compare every variant with the full model."""
@@ -265,9 +261,8 @@ class Returning(ColdStart):
     def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
         """Split the log as cold start does, with the whole record of each user."""
         cold = cold_users(data, setup, seed)
-        return replace(
-            super().prepare(data, setup, seed, users), record=cold.test if users == "test" else cold.validation
-        )
+        record = cold.test if users == "test" else cold.validation
+        return replace(super().prepare(data, setup, seed, users), record=record)
 
     def plays(self, method: Method, settings: Mapping[str, Any], dataset: str) -> list[Play]:
         """Return the cold start, then each number of logged reactions, without and with the method using them."""
@@ -407,10 +402,8 @@ def group_tables(rows: Sequence[tuple[Outcome, Counted]]) -> list[Table]:
         lines = []
         for name, places in outcome.details["groups"].items():
             more = (after - before)[places]
-            error = float(more.std() / np.sqrt(len(more)))
-            lines.append(
-                (name, str(len(places)), f"{before[places].mean():.2f}", f"{more.mean():+.2f}", f"{error:.2f}")
-            )
+            means = (f"{before[places].mean():.2f}", f"{more.mean():+.2f}")
+            lines.append((name, str(len(places)), *means, f"{float(more.std() / np.sqrt(len(more))):.2f}"))
         title = f"{outcome.label} by group, {outcome.session.rounds} rounds, seed {outcome.seed}"
         header = ("group", "users", "without", "with attributes", "standard error")
         tables.append(Table(title, header, tuple(lines)))

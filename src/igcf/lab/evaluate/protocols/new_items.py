@@ -156,27 +156,22 @@ class NewItemsProtocol(ColdStart):
         order = np.concatenate([np.flatnonzero(~is_new), np.flatnonzero(is_new)])
         n_old = int((~is_new).sum())
         truth, stream = case.truth[0][:, order], case.arriving.dense()[:, order]
-        known_only = replace(
-            case.task,
-            train=without_items(train, is_new),
-            validation=tuple(without_items(each, is_new) for each in case.task.validation),
-        )
+        known_train, *known_validation = (without_items(log, is_new) for log in (train, *case.task.validation))
+        known_only = replace(case.task, train=known_train, validation=tuple(known_validation))
         started = time.perf_counter()
         fit, settings = method_named(job.method).fit, job.plays[0].settings
         base = fit(known_only, settings, self.rng(job, 1))
         ceiling = fit(case.task, settings, self.rng(job, 1))
         seconds = {"pretrain": round(time.perf_counter() - started, 3), "online": 0.0}
-        items = [data_item(case.everything, int(row)) for row in np.flatnonzero(is_new)]
-        exposure = self.exposure(setup)
-        paid = ArrivingItems(base.with_items(items), exposure)
+        items, exposure = [case.everything.item(int(row)) for row in np.flatnonzero(is_new)], self.exposure(setup)
+        anyhow = replace(exposure, price=1.0, doubt=0.0, turn=1.0, most=REACTIONS[-1])
+        paid, in_turn = (ArrivingItems(base.with_items(items), how) for how in (exposure, anyhow))
         blind = ArrivingItems(_without_content(base).with_items(items), exposure)
-        paid_stretches = arrive(base, LiveLearner(paid, is_learning=True, watchers=[blind]), stream, setup, n_old)
-        in_turn = ArrivingItems(
-            base.with_items(items), replace(exposure, price=1.0, doubt=0.0, turn=1.0, most=REACTIONS[-1])
-        )
-        turn_stretches = arrive(base, LiveLearner(in_turn, is_learning=True), stream, setup, n_old)
-        arrivals = {"igcf": (paid, paid_stretches), "igcf-in-turn": (in_turn, turn_stretches)}
         sources = {"no-content": blind, "content": paid, "igcf": paid, "igcf-in-turn": in_turn}
+        stretches = {
+            "igcf": arrive(base, LiveLearner(paid, is_learning=True, watchers=[blind]), stream, setup, n_old),
+            "igcf-in-turn": arrive(base, LiveLearner(in_turn, is_learning=True), stream, setup, n_old),
+        }
         for play in job.plays:
             name, n = play.notes["row"], play.notes["reactions"]
             table, places = truth, order
@@ -192,10 +187,9 @@ class NewItemsProtocol(ColdStart):
             shown = replay(learner, table, rounds=rounds, rng=np.random.default_rng(0))
             shown = Shown(places[shown.rows].astype(np.int32), shown.values)
             details = _on_new(shown, is_new, setup)
-            if name in arrivals and n == REACTIONS[-1]:
-                learned, stretches = arrivals[name]
-                details["reactions"] = learned.items.n_reactions.tolist()
-                details["stretches"] = stretches
+            if name in stretches and n == REACTIONS[-1]:
+                reactions = sources[name].items.n_reactions.tolist()
+                details |= {"reactions": reactions, "stretches": stretches[name]}
             yield Played(shown, details, seconds)
 
     def show(
@@ -232,24 +226,17 @@ class NewItemsProtocol(ColdStart):
             own = {each.label: (each, counted) for each, counted in rows if each.seed == seed}
             if not {"frozen", "ceiling"} <= set(own):
                 continue
-            last = str(own["ceiling"][0].session.rounds)
-            reached = {label: counted.figures["precision"][last] for label, (_, counted) in own.items()}
-            new = {label: counted.figures["new"][last] for label, (_, counted) in own.items()}
-            gap = max(reached["ceiling"] - reached["frozen"], 1e-9)
-            lines = tuple(
-                (
-                    label,
-                    f"{(reached[label] - reached['frozen']) / gap:.0%}",
-                    f"{new[label] / max(new['ceiling'], 1e-9):.0%}",
-                )
-                for label in own
+            ceiling, last = own["ceiling"][0], str(own["ceiling"][0].session.rounds)
+            (reached, new) = (
+                {label: counted.figures[name][last] for label, (_, counted) in own.items()}
+                for name in ("precision", "new")
             )
-            title = f"seed {seed}, {own['ceiling'][0].details['n_new']} new items: gap between frozen and ceiling"
+            low, gap = reached["frozen"], max(reached["ceiling"] - reached["frozen"], 1e-9)
+            closed = {label: f"{(mean - low) / gap:.0%}" for label, mean in reached.items()}
+            lines = tuple((label, closed[label], f"{new[label] / max(new['ceiling'], 1e-9):.0%}") for label in own)
+            title = f"seed {seed}, {ceiling.details['n_new']} new items: gap between frozen and ceiling"
             tables.append(Table(title, ("method", "gap closed", "new / ceiling"), lines))
-            for each, _ in own.values():
-                if "stretches" in each.details:
-                    how = f"seed {seed}, arriving users, {each.notes['row']}: {_reached(each.details['reactions'])}"
-                    tables.append(_stretches(how, each.details["stretches"]))
+            tables += [_stretches(seed, each) for each, _ in own.values() if "stretches" in each.details]
         return tables
 
     def shape(self, session: Session) -> str:
@@ -346,17 +333,10 @@ def arrive(base: Model, learner: LiveLearner, stream: Float32Array, setup: Setup
         shown = replay(learner, part, rounds=rounds, rng=np.random.default_rng(0))
         is_success = shown.values >= setup.satisfied
         n_frozen, n_learning = int((frozen.values >= setup.satisfied).sum()), int(is_success.sum())
-        result.append(
-            {
-                "n_users": len(part),
-                "frozen": n_frozen,
-                "learning": n_learning,
-                "on_new": int((is_success & (shown.rows >= n_old)).sum()),
-                "trials": int(live.trials.counts.sum()) - before,
-                "reactions": float(live.items.n_reactions.mean()),
-                "price": 1.0 - n_learning / max(n_frozen, 1),
-            }
-        )
+        row: dict[str, float] = {"n_users": len(part), "frozen": n_frozen, "learning": n_learning}
+        row |= {"on_new": int((is_success & (shown.rows >= n_old)).sum())}
+        row |= {"trials": int(live.trials.counts.sum()) - before, "reactions": float(live.items.n_reactions.mean())}
+        result.append(row | {"price": 1.0 - n_learning / max(n_frozen, 1)})
     return result
 
 
@@ -430,17 +410,6 @@ def without_items(data: Interactions, rows: BoolArray) -> Interactions:
     )
 
 
-def data_item(data: Interactions, row: int) -> dict[str, Any]:
-    """Return how the log describes one item."""
-    attributes = {} if data.attributes is None else {"numbers": data.attributes.of(row)["numbers"]}
-    return {
-        "id": data.item_ids[row],
-        "title": None if data.titles is None else data.titles[row],
-        "categories": () if data.categories is None else data.categories[row],
-        **attributes,
-    }
-
-
 def arriving_users(data: Interactions, split: ColdUsers) -> Interactions:
     """Return the users outside the training, validation and test users, in order of time."""
     known = {*split.train.user_ids, *split.validation.user_ids, *split.test.user_ids}
@@ -454,14 +423,10 @@ def arriving_users(data: Interactions, split: ColdUsers) -> Interactions:
     return data.only_users(users)
 
 
-def _reached(n_reactions: Sequence[int]) -> str:
-    """Return how many of the items have had some numbers of reactions, in words."""
-    counts = np.asarray(n_reactions)
-    return ", ".join(f"{float((counts >= n).mean()):.0%} had {n} reactions" for n in REACTIONS[1:])
-
-
-def _stretches(title: str, stretches: Sequence[Mapping[str, Any]]) -> Table:
-    columns = ("users", "frozen", "learning", "on new", "trials", "reactions per item", "change")
+def _stretches(seed: int, outcome: Outcome) -> Table:
+    """Return how the arriving users fared, and how many of the items have had some numbers of reactions."""
+    counts = np.asarray(outcome.details["reactions"])
+    reached = ", ".join(f"{float((counts >= n).mean()):.0%} had {n} reactions" for n in REACTIONS[1:])
     lines = tuple(
         (
             str(number * STRETCH + each["n_users"]),
@@ -469,6 +434,7 @@ def _stretches(title: str, stretches: Sequence[Mapping[str, Any]]) -> Table:
             f"{each['reactions']:.1f}",
             f"{-each['price']:+.1%}",
         )
-        for number, each in enumerate(stretches)
+        for number, each in enumerate(outcome.details["stretches"])
     )
-    return Table(title, columns, lines)
+    columns = ("users", "frozen", "learning", "on new", "trials", "reactions per item", "change")
+    return Table(f"seed {seed}, arriving users, {outcome.notes['row']}: {reached}", columns, lines)

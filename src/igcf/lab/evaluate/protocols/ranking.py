@@ -98,8 +98,7 @@ class Ranking(Protocol):
         self, learner: Learner, case: Case, job: Job, play: Play, session: Session
     ) -> tuple[Shown, dict[str, Any]]:
         """Rank all items but those that are given."""
-        assert isinstance(case, RankingCase)  # noqa: S101
-        assert case.record is not None  # noqa: S101
+        assert isinstance(case, RankingCase) and case.record is not None  # noqa: S101, PT018
         logged, rng = logged_by_user(case.record), self.rng(job, 2)
         rows = np.empty((len(logged), 1, session.slate), dtype=np.int32)
         values = np.empty(rows.shape, dtype=np.float32)
@@ -138,27 +137,23 @@ class Ranking(Protocol):
         """Count what was found among the hidden items."""
         found = ~np.isnan(outcome.shown.values[:, 0])  # only what was hidden draws a reaction
         curves = metrics.ranking_curves(found, outcome.n_satisfied)
-        n = found.shape[1]
         figures = {
-            "recall": figures_at(curves["recall"], sorted({min(each, n) for each in RECALL_AT})),
-            "ndcg": figures_at(curves["ndcg"], sorted({min(each, n) for each in NDCG_AT})),
+            name: figures_at(curves[name], sorted({min(each, found.shape[1]) for each in at}))
+            for name, at in (("recall", RECALL_AT), ("ndcg", NDCG_AT))
         }
         numbers = {"mrr": mean_of_known(metrics.reciprocal_ranks(found)), **shown_numbers(outcome)}
         return Counted(figures, numbers, curves)
 
     def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
         """Compare each of our models with every other method."""
+        ours, others = ([label for label in means if label.startswith("igcf") == is_own] for is_own in (True, False))
         for curve, k in COMPARED:
-            for ours in means:
-                if ours.startswith("igcf"):
-                    others = (label for label in means if not label.startswith("igcf"))
-                    yield from (Pair(ours, other, curve, min(k, session.slate)) for other in others)
+            yield from (Pair(own, other, curve, min(k, session.slate)) for own in ours for other in others)
 
     def columns(self, session: Session, counted: Counted) -> list[Column]:
         """Return nDCG and recall at every length, and MRR."""
-        columns = [("ndcg", k, f"nDCG@{k}") for k in counted.figures["ndcg"]]
-        columns += [("recall", k, f"Recall@{k}") for k in counted.figures["recall"]]
-        return [*columns, ("mrr", "", "MRR")]
+        words = (("ndcg", "nDCG"), ("recall", "Recall"))
+        return [(name, k, f"{word}@{k}") for name, word in words for k in counted.figures[name]] + [("mrr", "", "MRR")]
 
     def unit(self, session: Session) -> str:
         """Return what the score of a method counts."""

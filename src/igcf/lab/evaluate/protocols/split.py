@@ -19,16 +19,16 @@ LENGTH = 20
 MOST_TUNED_ON = 2_000
 """Users by whom settings are chosen, at most."""
 SOURCE = "BARS tables or the paper of the method"
-PUBLISHED: dict[str, dict[str, tuple[float, float, str]]] = {
+PUBLISHED = {
     "gowalla": {
-        "EASE": (0.1765, 0.1467, SOURCE),
-        "LightGCN": (0.1830, 0.1554, SOURCE),
-        "UltraGCN": (0.1862, 0.1580, SOURCE),
-        "NESCL": (0.1917, 0.1617, SOURCE),
-        "BSPM-EM": (0.1920, 0.1597, SOURCE),
+        "EASE": (0.1765, 0.1467),
+        "LightGCN": (0.1830, 0.1554),
+        "UltraGCN": (0.1862, 0.1580),
+        "NESCL": (0.1917, 0.1617),
+        "BSPM-EM": (0.1920, 0.1597),
     }
 }
-"""Recall@20 and nDCG@20 that others published for a split, by the folder of its files, with the source."""
+"""Recall@20 and nDCG@20 that others published for a split, by the folder of its files."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,12 @@ class Split(Ranking):
 
     def columns(self, session: Session, counted: Counted) -> list[Column]:
         """Return Recall@20 and nDCG@20."""
-        names = (("recall", "Recall"), ("ndcg", "nDCG"))
-        return [(name, str(LENGTH), f"{word}@{LENGTH}") for name, word in names]
+        return [(name, str(LENGTH), f"{word}@{LENGTH}") for name, word in (("recall", "Recall"), ("ndcg", "nDCG"))]
 
     def more_tables(self, rows: Any) -> list[Table]:
         """Return what others published for the same split."""
         known = PUBLISHED.get(self.source.lower(), {})
-        lines = tuple((name, f"{recall:.4f}", f"{ndcg:.4f}", source) for name, (recall, ndcg, source) in known.items())
+        lines = tuple((name, *(f"{each:.4f}" for each in figures), SOURCE) for name, figures in known.items())
         header = ("method", f"Recall@{LENGTH}", f"nDCG@{LENGTH}", "source")
         return [Table(f"{self.source}: published elsewhere for this split", header, lines)] if lines else []
 
@@ -114,8 +113,7 @@ def read_file(path: str) -> Interactions:
 def _matched(train: Interactions, test: Interactions) -> tuple[IntArray, IntArray]:
     """Return the test reactions as rows of the training file's users and items; others cannot be found by anybody."""
     users = {user_id: row for row, user_id in enumerate(train.user_ids)}
-    items = {item_id: row for row, item_id in enumerate(train.item_ids)}
     user_of = np.array([users.get(user_id, -1) for user_id in test.user_ids])[test.user_idx]
-    item_of = np.array([items.get(item_id, -1) for item_id in test.item_ids])[test.item_idx]
+    item_of = np.array([train.item_row.get(item_id, -1) for item_id in test.item_ids])[test.item_idx]
     is_known = (user_of >= 0) & (item_of >= 0)
     return user_of[is_known], item_of[is_known]
