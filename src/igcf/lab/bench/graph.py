@@ -47,11 +47,10 @@ def sparse_rows(sizes: Sizes) -> list[Row]:
 def torch_csr(matrix: sp.csr_array) -> torch.Tensor:
     """Convert a sparse matrix to torch."""
     indptr, indices = (torch.from_numpy(each.astype(np.int64)) for each in (matrix.indptr, matrix.indices))
+    values = torch.from_numpy(matrix.data)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            indptr, indices, torch.from_numpy(matrix.data), size=matrix.shape, check_invariants=False
-        )
+        return torch.sparse_csr_tensor(indptr, indices, values, size=matrix.shape, check_invariants=False)
 
 
 def product_jobs(
@@ -70,18 +69,11 @@ def step_row(sizes: Sizes, clock: Clock) -> Row:
     """A whole training step (sample, propagate, score, likelihood, KL, gradients, Adam) beside its products."""
     config = GraphConfig(dim=sizes.dim)
     world = GraphTrainingData.from_log(random_log(*sizes.log), config, STARS)
-    seconds = interleaved(
-        {"products": bare_products(world), "ours": whole_step(world)}, repeats=sizes.step_repeats, clock=clock
-    )
-    return compared(
-        "pretraining",
-        f"training step, {len(world.data):,} interactions, d={config.dim}, {config.layers} layers",
-        "its sparse and dense products",
-        seconds["ours"],
-        seconds["products"],
-        at_most=STEP_LIMIT,
-        clock=clock,
-    )
+    jobs = {"products": bare_products(world), "ours": whole_step(world)}
+    seconds = interleaved(jobs, repeats=sizes.step_repeats, clock=clock)
+    job = f"training step, {len(world.data):,} interactions, d={config.dim}, {config.layers} layers"
+    against = ("its sparse and dense products", seconds["ours"], seconds["products"])
+    return compared("pretraining", job, *against, at_most=STEP_LIMIT, clock=clock)
 
 
 def whole_step(world: GraphTrainingData) -> Callable[[], object]:

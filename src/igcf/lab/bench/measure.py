@@ -30,19 +30,13 @@ class Row:
     ours_ms: float
     reference_ms: float
     ratio: float
-    at_most: float | None
-    """Largest ratio that meets the target; None without a target."""
+    at_most: float | None  # largest ratio that meets the target; None without a target
     clock: Clock
     repeats: int
 
-    @property
-    def is_met(self) -> bool | None:
-        """True if the target is met; None without a target."""
-        return None if self.at_most is None else self.ratio <= self.at_most
-
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {**asdict(self), "met": self.is_met}
+        """Return plain values for JSON, and whether the target is met."""
+        return {**asdict(self), "met": None if self.at_most is None else self.ratio <= self.at_most}
 
 
 def interleaved(jobs: Mapping[str, Job], *, repeats: int, run: int = 1, clock: Clock = "cpu") -> dict[str, FloatArray]:
@@ -80,12 +74,9 @@ def compared(
     Processor time: the median of the ratios of neighbouring turns, and the median times. Wall time: the shortest of
     each, because other programs on the machine can only lengthen it.
     """
-    if clock == "cpu":
-        ratio = float(np.median(ours / reference))
-        own, other = float(np.median(ours)), float(np.median(reference))
-    else:
-        own, other = float(ours.min()), float(reference.min())
-        ratio = own / other
+    typical = np.median if clock == "cpu" else np.min
+    own, other = float(typical(ours)), float(typical(reference))
+    ratio = float(np.median(ours / reference)) if clock == "cpu" else own / other
     return Row(group, job, against, own * 1e3, other * 1e3, ratio, at_most, clock, len(ours))
 
 
@@ -99,49 +90,28 @@ class Sizes:
     """Sizes and repetitions of all parts."""
 
     dim: int = 64
-    """Size d of the vectors in the online part."""
     items: tuple[tuple[int, int, int], ...] = ((3_706, 12, 100), (100_000, 6, 10), (1_000_000, 4, 4))
     """Catalogue sizes of the single user, each with turns and rounds in a row per turn."""
-    textbook_items: int = 100_000
-    """Size of the largest catalogue that the textbook way is measured on."""
+    textbook_items: int = 100_000  # largest catalogue that the textbook way is measured on
     indexed: tuple[int, ...] = (10_000, 100_000, 1_000_000)
-    """Catalogue sizes of the answers from an index."""
-    history: int = 100
-    """Number of stored reactions that a belief is rebuilt from."""
+    history: int = 100  # stored reactions that a belief is rebuilt from
     logged: tuple[int, int, int] = (500, 50, 100_000)
     """Logged reactions of a known user, neighbours of an item, and items of the largest catalogue they are tried on."""
     users: int = 200
     rounds: int = 120
-    log: tuple[int, int, int] = (3_020, 3_706, 500_000)
-    """Users, items and interactions of the graph: 10^6 non-zeros."""
+    log: tuple[int, int, int] = (3_020, 3_706, 500_000)  # users, items, interactions of the graph: 10^6 non-zeros
     dims: tuple[int, ...] = (32, 64, 128, 256)
-    repeats: int = 15
-    """Number of repetitions of the sparse products."""
+    repeats: int = 15  # of the sparse products
     step_repeats: int = 10
-    expert_dims: tuple[int, int] = (49, 33)
-    """Sizes of the two experts' vectors in the default model."""
-    starts: int = 7
-    """Number of processes started for each start-up time."""
+    expert_dims: tuple[int, int] = (49, 33)  # of the default model
+    starts: int = 7  # processes for each start-up time
     peer_items: int = 3_706
     peer_repeats: int = 4
 
 
 FULL = Sizes()
 QUICK = Sizes(
-    dim=8,
-    items=((200, 3, 2), (1_000, 2, 2)),
-    textbook_items=1_000,
-    indexed=(300, 1_200),
-    history=10,
-    logged=(10, 3, 1_000),
-    users=6,
-    rounds=4,
-    log=(60, 40, 300),
-    dims=(4, 8),
-    repeats=2,
-    step_repeats=2,
-    expert_dims=(4, 3),
-    starts=1,
-    peer_items=50,
-    peer_repeats=1,
-)
+    dim=8, items=((200, 3, 2), (1_000, 2, 2)), textbook_items=1_000, indexed=(300, 1_200), history=10,
+    logged=(10, 3, 1_000), users=6, rounds=4, log=(60, 40, 300), dims=(4, 8), repeats=2, step_repeats=2,
+    expert_dims=(4, 3), starts=1, peer_items=50, peer_repeats=1,
+)  # fmt: skip

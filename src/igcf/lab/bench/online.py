@@ -53,37 +53,20 @@ INDEX_EXPONENT = 0.5
 class Comparison:
     """Jobs of one model that take turns with a reference: one row of the benchmark each."""
 
-    jobs: Mapping[str, Job]
-    """The jobs by what the table calls them."""
-    reference: Job | float
-    """What they are compared with, or so many seconds."""
+    jobs: Mapping[str, Job]  # by what the table calls them
+    reference: Job | float  # what they are compared with, or so many seconds
     turns: int
-    run: int = 1
-    """Executions in a row per turn."""
+    run: int = 1  # executions in a row per turn
     against: str = MATVEC
-    limits: Mapping[str, float | None] = field(default_factory=dict)
-    """Largest ratios, by job."""
-    where: str = ""
-    """What is written behind each job."""
+    limits: Mapping[str, float | None] = field(default_factory=dict)  # largest ratios, by job
 
     def rows(self) -> list[Row]:
         """Measure everything."""
-        fixed = isinstance(self.reference, float)
-        seconds = interleaved(
-            self.jobs if fixed else {self.against: self.reference, **self.jobs},  # type: ignore[dict-item]
-            repeats=self.turns,
-            run=self.run,
-        )
-        reference = np.full(self.turns, self.reference) if fixed else seconds[self.against]
+        measured = {} if isinstance(self.reference, float) else {self.against: self.reference}
+        seconds = interleaved({**measured, **self.jobs}, repeats=self.turns, run=self.run)
+        reference = seconds[self.against] if measured else np.full(self.turns, self.reference)
         return [
-            compared(
-                "online",
-                f"{job}, {self.where}" if self.where else job,
-                self.against,
-                seconds[job],
-                reference,
-                at_most=self.limits.get(job),
-            )
+            compared("online", job, self.against, seconds[job], reference, at_most=self.limits.get(job))
             for job in self.jobs
         ]
 
@@ -91,8 +74,7 @@ class Comparison:
 def online_rows(sizes: Sizes) -> dict[str, Any]:
     """One user, a returning user, a known user, many users, new items: linear models and the default model."""
     with one_thread():
-        rows = [row for each in comparisons(sizes) for row in each.rows()]
-    return {"rows": [row.as_dict() for row in rows]}
+        return {"rows": [row.as_dict() for each in comparisons(sizes) for row in each.rows()]}
 
 
 def comparisons(sizes: Sizes) -> Iterator[Comparison]:
@@ -135,13 +117,14 @@ def who_and_when(model: Model, turns: int, run: int, name: str) -> Iterator[Comp
         return {f"{what} {k}": str(value) for k, value in enumerate(rng.choice(LEVELS, size))}
 
     contexts, ann = cycle([drawn("context", m) for _ in range(CONTEXTS)]), drawn("attribute", n)
+    job, where = f"{name}recommend({K}) + observe", place(model)
     rounds: dict[str, Job] = {
-        f"{name}recommend({K}) + observe, {n} attributes": one_round(own.session(attributes=ann)),
-        f"{name}recommend({K}) + observe, {m} features of the context": one_round(own.session(), K, contexts),
-        f"{name}recommend({K}) + observe, both": one_round(own.session(attributes=ann), K, contexts),
+        f"{job}, {n} attributes, {where}": one_round(own.session(attributes=ann)),
+        f"{job}, {m} features of the context, {where}": one_round(own.session(), K, contexts),
+        f"{job}, both, {where}": one_round(own.session(attributes=ann), K, contexts),
     }
     limits = dict.fromkeys(rounds, WITH_FEATURES)
-    yield Comparison(rounds, one_round(session_of(model)), turns, run, "neither", limits, where=place(model))
+    yield Comparison(rounds, one_round(session_of(model)), turns, run, "neither", limits)
 
 
 def product(model: Model) -> Job:
@@ -162,18 +145,19 @@ def session_of(model: Model, policy: Policy = SHIPPED) -> Session:
 
 def warm_user(model: Model, turns: int, run: int, sizes: Sizes, name: str, limit: float | None) -> Iterator[Comparison]:
     """Rounds in a row of one user, with the policy that models ship with and with one that explores."""
-    shipped, exploring = f"{name}recommend({K}) + observe", f"{name}recommend({K}) + observe, nu = {EXPLORING}"
+    job, where = f"{name}recommend({K}) + observe", place(model)
+    shipped, exploring = f"{job}, {where}", f"{job}, nu = {EXPLORING}, {where}"
     jobs = {shipped: one_round(session_of(model)), exploring: one_round(session_of(model, Ucb(EXPLORING)))}
-    yield Comparison(jobs, product(model), turns, run, limits={shipped: limit}, where=place(model))
+    yield Comparison(jobs, product(model), turns, run, limits={shipped: limit})
     if model.is_linear and model.n_items <= sizes.textbook_items:
         textbook = TextbookUser(model, nu=EXPLORING)
 
         def textbook_round() -> None:
             textbook.observe(int(textbook.recommend(K)[0]), 5.0)
 
-        job = {exploring: one_round(session_of(model, Ucb(EXPLORING)))}
+        rounds = {exploring: one_round(session_of(model, Ucb(EXPLORING)))}
         limits = {exploring: 1 / 20 if model.n_items == 3_706 else None}
-        yield Comparison(job, textbook_round, turns, run, TEXTBOOK, limits, where=place(model))
+        yield Comparison(rounds, textbook_round, turns, run, TEXTBOOK, limits)
 
 
 def returning_user(model: Model, repeats: int, sizes: Sizes, name: str, limit: float | None) -> Comparison:
@@ -181,10 +165,9 @@ def returning_user(model: Model, repeats: int, sizes: Sizes, name: str, limit: f
     recommender, rng = Recommender(model, SHIPPED), np.random.default_rng(4)
     rows = rng.permutation(model.n_items)[: sizes.history].tolist()
     history = [(model.item_ids[row], float(rng.integers(1, 6))) for row in rows]
-    answer = f"{name}first answer from {len(history)} stored reactions"
+    answer = f"{name}first answer from {len(history)} stored reactions, {place(model)}"
     jobs: dict[str, Job] = {answer: lambda: recommender.session(history).recommend(K)}
-    turns = max(repeats // 3, min(sizes.step_repeats, 8))
-    return Comparison(jobs, product(model), turns, limits={answer: limit}, where=place(model))
+    return Comparison(jobs, product(model), max(repeats // 3, min(sizes.step_repeats, 8)), limits={answer: limit})
 
 
 def known_user(n_items: int, turns: int, sizes: Sizes) -> Iterator[Comparison]:
@@ -194,12 +177,11 @@ def known_user(n_items: int, turns: int, sizes: Sizes) -> Iterator[Comparison]:
     model = random_experts(n_items, *sizes.expert_dims, seen=seen).changed(neighbours=random_neighbours(n_items, k))
     recommender, rng = Recommender(model, SHIPPED), np.random.default_rng(4)
     logged = [(model.item_ids[row], float(rng.integers(1, 6))) for row in rng.permutation(n_items)[:n_logged].tolist()]
-    answer = f"two experts: first answer from {n_logged} logged reactions"
+    answer = f"two experts: first answer from {n_logged} logged reactions, {place(model)}"
     jobs: dict[str, Job] = {answer: lambda: recommender.session(logged=logged).recommend(K)}
-    limits = {answer: 10.0 if n_items >= LARGE_CATALOGUE else None}
-    yield Comparison(jobs, product(model), turns, limits=limits, where=place(model))
+    yield Comparison(jobs, product(model), turns, limits={answer: 10.0 if n_items >= LARGE_CATALOGUE else None})
     if n_items < LARGE_CATALOGUE:
-        yield Comparison(jobs, 1e-3, turns, 1, "one millisecond", {answer: 1.0}, where=place(model))
+        yield Comparison(jobs, 1e-3, turns, 1, "one millisecond", {answer: 1.0})
 
 
 def lock_step(model: Model, sizes: Sizes, name: str, limit: float | None) -> Comparison:
@@ -214,15 +196,10 @@ def lock_step(model: Model, sizes: Sizes, name: str, limit: float | None) -> Com
             np.matmul(covs, model.item_vectors[: sizes.users].astype(np.float64)[:, :, None])
             users @ model.item_vectors.T
 
-    job = f"{name}{sizes.users} users x {sizes.rounds} rounds"
-    return Comparison(
-        {job: lambda: replay(learner, truth, rounds=sizes.rounds, rng=np.random.default_rng(6))},
-        products,
-        max(sizes.step_repeats // 3, 2),
-        against="its products: covariances x item, items x users",
-        limits={job: limit},
-        where=place(model),
-    )
+    job = f"{name}{sizes.users} users x {sizes.rounds} rounds, {place(model)}"
+    jobs = {job: lambda: replay(learner, truth, rounds=sizes.rounds, rng=np.random.default_rng(6))}
+    against = "its products: covariances x item, items x users"
+    return Comparison(jobs, products, max(sizes.step_repeats // 3, 2), against=against, limits={job: limit})
 
 
 def environment_step(n_items: int, turns: int, run: int, sizes: Sizes) -> Comparison:

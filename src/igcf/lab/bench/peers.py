@@ -74,27 +74,16 @@ def mab2rec_linucb(vectors: Float32Array) -> Job:
 
 def bayesianbandits_ucb(vectors: Float32Array) -> Job:
     """Make a round of Bayesian linear regression on item vectors, bounds from posterior quantiles."""
-    from bayesianbandits import (
-        Arm,
-        FunctionArmFeaturizer,
-        LipschitzContextualAgent,
-        NormalRegressor,
-        UpperConfidenceBound,
-    )
+    import bayesianbandits as peer
 
-    features = vectors.astype(np.float64)
-
-    def of_arms(contexts: Any, tokens: Any) -> Any:
-        return features[np.asarray(tokens)].T[None]
-
-    agent: Any = LipschitzContextualAgent(
-        [Arm(row) for row in range(len(vectors))],
-        UpperConfidenceBound(alpha=0.68),
-        FunctionArmFeaturizer(of_arms),
-        NormalRegressor(alpha=1.0, beta=1.0),
+    features, context = vectors.astype(np.float64), np.zeros((1, 1))
+    agent: Any = peer.LipschitzContextualAgent(
+        [peer.Arm(row) for row in range(len(vectors))],
+        peer.UpperConfidenceBound(alpha=0.68),
+        peer.FunctionArmFeaturizer(lambda contexts, tokens: features[np.asarray(tokens)].T[None]),
+        peer.NormalRegressor(alpha=1.0, beta=1.0),
         random_seed=0,
     )
-    context = np.zeros((1, 1))
 
     def round_() -> None:
         agent.pull(context)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -43,18 +44,15 @@ def machine() -> dict[str, Any]:
 
 
 def startup_rows(sizes: Sizes) -> dict[str, Any]:
-    """Time processes of `igcf --help` and of bare Python in alternation."""
-    commands = {"help": ["-m", "igcf", "--help"], "import": ["-c", "import igcf"], "python": ["-c", "pass"]}
-    seconds = interleaved(
-        {name: lambda arguments=arguments: _run(arguments) for name, arguments in commands.items()},  # type: ignore[misc]
-        repeats=sizes.starts,
-        clock="wall",
-    )
+    """Start processes one after the other, `igcf --help` and bare Python in turn, and time them."""
+    commands = {"igcf --help": ["-m", "igcf", "--help"], "import igcf": ["-c", "import igcf"], "python": ["-c", "pass"]}
+    jobs = {name: partial(_run, arguments) for name, arguments in commands.items()}
+    seconds = interleaved(jobs, repeats=sizes.starts, clock="wall")
     rows = [
-        compared("start", job, "starting Python", seconds[name], seconds["python"], clock="wall")
-        for name, job in (("help", "igcf --help"), ("import", "import igcf"))
+        compared("start", job, "starting Python", seconds[job], seconds["python"], clock="wall")
+        for job in ("igcf --help", "import igcf")
     ]
-    fastest = float(seconds["help"].min())
+    fastest = float(seconds["igcf --help"].min())
     return {
         "rows": [row.as_dict() for row in rows],
         "help_seconds": {"fastest": fastest, "at_most": HELP_SECONDS, "met": fastest <= HELP_SECONDS},
@@ -92,17 +90,15 @@ def conclusion(document: dict[str, Any]) -> str:
     missed = [row for row in rows if not row["met"]]
     told = f"igcf meets {len(rows) - len(missed)} of {len(rows)} targets of speed"
     if missed:
-        told += f"; missed: {', '.join(_told(row) for row in missed)}"
-    warm = [row for row in all_rows(document) if row["against"] == "the textbook way"]
-    if warm:
-        told += (
-            f"; a round ({warm[0]['job']}) takes {short_number(1 / warm[0]['ratio'])} times less than the textbook way"
+        which = (
+            f"{row['job']} ({short_number(row['ratio'])} times {row['against']}, target {short_number(row['at_most'])})"
+            for row in missed
         )
+        told += f"; missed: {', '.join(which)}"
+    warm = next((row for row in all_rows(document) if row["against"] == "the textbook way"), None)
+    if warm is not None:
+        told += f"; a round ({warm['job']}) takes {short_number(1 / warm['ratio'])} times less than the textbook way"
     return f"{told}."
-
-
-def _told(row: dict[str, Any]) -> str:
-    return f"{row['job']} ({short_number(row['ratio'])} times {row['against']}, target {short_number(row['at_most'])})"
 
 
 def ratio_table(document: dict[str, Any]) -> str:
@@ -132,31 +128,23 @@ def _machine(document: dict[str, Any]) -> str:
 
 
 def _notes(document: dict[str, Any]) -> list[str]:
-    start = document["start"]
-    shown = start["help_seconds"]
-    notes = [
-        f"- `igcf --help`: {shown['fastest']:.2f} s (target {shown['at_most']} s, met: {_yes(shown['met'])}).",
-    ]
-    if "index" in document:
-        notes += _index_notes(document["index"])
+    shown = document["start"]["help_seconds"]
+    notes = [f"- `igcf --help`: {shown['fastest']:.2f} s (target {shown['at_most']} s, met: {_yes(shown['met'])})."]
+    notes += [_index_note(curve) for curve in document.get("index", {}).get("curves", ())]
     if document["peers"]["missing"]:
         notes.append(f"- Peers that are not installed: {', '.join(document['peers']['missing'])}.")
     notes += [f"- Peer {name} could not run: {why}." for name, why in document["peers"]["failed"].items()]
     return notes
 
 
-def _index_notes(index: dict[str, Any]) -> list[str]:
-    notes = []
-    for curve in index["curves"]:
-        points = curve["points"]
-        sizes = ", ".join(f"{point['size']:,}" for point in points)
-        ms, built = (", ".join(short_number(point[name]) for point in points) for name in ("seconds", "build_s"))
-        notes.append(
-            f"- Answers from an index, {curve['model']}, {sizes} items: {ms} s per round, "
-            f"exponent {curve['exponent']:.2f} (target {curve['at_most']}, met: {_yes(curve['met'])}); "
-            f"built in {built} s."
-        )
-    return notes
+def _index_note(curve: dict[str, Any]) -> str:
+    points = curve["points"]
+    sizes = ", ".join(f"{point['size']:,}" for point in points)
+    ms, built = (", ".join(short_number(point[name]) for point in points) for name in ("seconds", "build_s"))
+    return (
+        f"- Answers from an index, {curve['model']}, {sizes} items: {ms} s per round, exponent {curve['exponent']:.2f} "
+        f"(target {curve['at_most']}, met: {_yes(curve['met'])}); built in {built} s."
+    )
 
 
 def _yes(is_met: bool | None) -> str:

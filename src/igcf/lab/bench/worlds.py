@@ -34,15 +34,9 @@ def random_model(vectors: Float32Array, *, seed: int = 1) -> Model:
     """Build a model with these item vectors and a population that is neither centred nor round."""
     rng = np.random.default_rng(seed)
     n_items, dim = vectors.shape
-    root = rng.normal(size=(dim, dim + 2)) / np.sqrt(dim)
-    return Model(
-        item_vectors=vectors,
-        prior_mean=rng.normal(size=dim),
-        prior_cov=root @ root.T,
-        noise_var=0.3,
-        item_ids=[str(row) for row in range(n_items)],
-        reward=STARS,
-    )
+    root, mean = rng.normal(size=(dim, dim + 2)) / np.sqrt(dim), rng.normal(size=dim)
+    prior = {"prior_mean": mean, "prior_cov": root @ root.T, "noise_var": 0.3}
+    return Model(item_vectors=vectors, item_ids=list(map(str, range(n_items))), reward=STARS, **prior)
 
 
 def random_experts(
@@ -67,9 +61,8 @@ def random_experts(
     channels = []
     for number, (kind, link, width, start) in enumerate(kinds):
         vectors = random_vectors(n_items, width, seed=seed + number) * np.float32(0.3)
-        vectors[:, 0] = (
-            0.1 if link == "identity" else seen if kind == "exposed" else -2.0
-        )  # meets the constant of the user's vector
+        # meets the constant of the user's vector
+        vectors[:, 0] = 0.1 if link == "identity" else seen if kind == "exposed" else -2.0
         if link == "logit":
             vectors[:, 1] = 1.0 if kind == "exposed" else 0.0  # how active the user is
         channels.append(Channel(vectors, np.full(n_items, 0.3), replace(STARS, kind=kind), link, start))
