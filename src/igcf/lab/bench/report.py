@@ -44,7 +44,7 @@ def machine() -> dict[str, Any]:
 
 
 def startup_rows(sizes: Sizes) -> dict[str, Any]:
-    """Start processes one after the other, `igcf --help` and bare Python in turn, and time them."""
+    """Time processes of `igcf --help` and of bare Python in alternation."""
     commands = {"igcf --help": ["-m", "igcf", "--help"], "import igcf": ["-c", "import igcf"], "python": ["-c", "pass"]}
     jobs = {name: partial(_run, arguments) for name, arguments in commands.items()}
     seconds = interleaved(jobs, repeats=sizes.starts, clock="wall")
