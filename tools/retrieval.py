@@ -15,7 +15,7 @@ from igcf.lab.bench.measure import one_thread
 from igcf.model import Model
 from igcf.online import Belief, Greedy, Ucb
 from igcf.online.index import IndexedEngine, build_lists
-from igcf.online.selection import selection_details
+from igcf.online.selection import Query
 from igcf.tables import markdown_table
 from tools.catalogues import clustered, linear_model, replayed_beliefs, replicated
 
@@ -67,7 +67,7 @@ def answered(engine: IndexedEngine, belief: Belief, nu: float) -> dict[str, floa
     available, seconds = np.ones(len(exact), dtype=np.bool_), []
     for _ in range(5):
         begun = time.process_time()
-        found = selection_details(Ucb(nu), own, available[None], TOP, make_rng=np.random.default_rng).rows
+        found = Query(Ucb(nu), own, available[None], TOP, np.random.default_rng).select().rows
         seconds.append(time.process_time() - begun)
     gap = float(exact.max() - exact.mean())
     return {

@@ -9,7 +9,7 @@ from igcf.model.channel import sigmoid
 from igcf.model.reward import KINDS, RewardKind
 from igcf.online import Recommender, ScoringEngine, Ucb, learned, prior_belief, top_k
 from igcf.online.learning import belief_from_history
-from igcf.online.selection import selection_details
+from igcf.online.selection import Query
 from tests.toys import ensemble_model, random_model, two_channel_model
 
 MODELS = [
@@ -67,9 +67,9 @@ def test_the_first_answer_is_that_of_all_variances(model: Model, k: int, nu: flo
         plain.resync()
         available = np.random.default_rng(seed).random((1, model.n_items)) < 0.9
         available[0, :k] = True
-        chosen, scores, _, stds, _ = selection_details(
+        chosen, scores, _, stds, _ = Query(
             Ucb(nu), lazy, available, k, make_rng=lambda: np.random.default_rng(0)
-        )
+        ).select()
         everything = Ucb(nu).scores(plain, available, rng=np.random.default_rng(seed))
         expected = top_k(everything, available, k, rng=np.random.default_rng(seed))[0]
         np.testing.assert_allclose(scores, everything[0, chosen], rtol=1e-5, atol=1e-6)
@@ -83,7 +83,7 @@ def test_too_few_left_in_most_of_the_catalogue_means_that_all_are_scored() -> No
     engine.set_belief(prior_belief(engine.model))
     available = np.zeros((1, 2_000), dtype=np.bool_)
     available[0, -3:] = True
-    chosen, *_ = selection_details(Ucb(0.5), engine, available, 3, make_rng=lambda: np.random.default_rng(0))
+    chosen, *_ = Query(Ucb(0.5), engine, available, 3, make_rng=lambda: np.random.default_rng(0)).select()
     assert sorted(chosen) == [1_997, 1_998, 1_999]
 
 

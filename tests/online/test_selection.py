@@ -11,7 +11,7 @@ from igcf.errors import ConfigError
 from igcf.model import Channel, Model, Reward, Term
 from igcf.online import Belief, Greedy, Policy, Recommender, ScoringEngine, Ucb, backend
 from igcf.online.backend import NumpyBackend
-from igcf.online.selection import select_items, selection_details
+from igcf.online.selection import Query, select_items
 from tests.toys import catalogue, ensemble_model, random_model, two_channel_model
 
 
@@ -110,7 +110,7 @@ def test_the_details_are_those_of_the_selected_items(policy: Policy, dtype: type
             engine.observe_one(3, 1.0)
         if step == 2:
             engine.set_belief(engine.belief())
-        found = selection_details(policy, engine, available, 70 if step == 1 else 5, make_rng=make_rng)
+        found = Query(policy, engine, available, 70 if step == 1 else 5, make_rng).select()
         rows, scores = select_items(policy, engine, available, len(found.rows), make_rng=make_rng)
         assert found.rows == rows[0].tolist()
         np.testing.assert_allclose(found.scores, scores[0], rtol=1e-5, atol=1e-6)

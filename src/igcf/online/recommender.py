@@ -16,8 +16,8 @@ from igcf.item import Item
 from igcf.model import Model
 from igcf.model.catalogue import Catalogue
 from igcf.online.answers import Past, Reaction, Recommendation
-from igcf.online.availability import check_k
 from igcf.online.belief import Belief
+from igcf.online.choosing import check_k
 from igcf.online.evidence import LoggedBelief, check_pairs
 from igcf.online.exploration import checked_share
 from igcf.online.index import IndexChoice, ItemLists, find_index

@@ -1,5 +1,7 @@
 """Which items a policy shows: the one way from a policy's scores to the selected items."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, Float32Array, IntArray
@@ -15,68 +17,52 @@ from igcf.online.policies import Policy
 def select_items(
     policy: Policy, engine: ScoringEngine, available: BoolArray, k: int, *, make_rng: MakeRng
 ) -> tuple[IntArray, AnyFloatArray]:
-    """Select the `k` best available items of each user, best first; ties are broken at random.
+    """Select the `k` best available items of each user, best first: rows and scores, both of shape (users, k).
 
-    Args:
-        policy: what scores the items.
-        engine: the users' state.
-        available: what may be selected, shape (users, items); at least `k` items of every user.
-        k: how many.
-        make_rng: gives the random numbers of the policy and of ties.
-
-    Returns:
-        Rows and scores of the selected items, both of shape (users, k).
+    Ties are broken at random; `available` (users, items) has at least `k` items of every user.
     """
     return backend.loops.select_users(policy_scores(policy, engine, available, make_rng), available, k, make_rng)
 
 
-def selection_details(  # noqa: PLR0913  (each has a default)
-    policy: Policy,
-    engine: ScoringEngine,
-    available: BoolArray,
-    k: int,
-    *,
-    make_rng: MakeRng,
-    boosts: Float32Array | None = None,
-    weights: Float32Array | None = None,
-    explorer: Explorer | None = None,
-) -> Selection:
-    """Select as `select_items` does for the only user of `engine`, and return the belief about the selected items.
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What is asked for the only user of an engine."""
 
-    Scores are multiplied by `weights`, (items,), then `boosts` are added; an `explorer` draws some of the best items.
-    """
-    size = k if explorer is None else min(k + AMONG - 1, int(np.count_nonzero(available)))
-    among, scores = scored_items(policy, engine, available, size, make_rng=make_rng, boosts=boosts, weights=weights)
-    is_open = available if among is None else np.ones((1, len(among)), dtype=np.bool_)
-    places, best = (each[0] for each in backend.loops.select_users(scores[None], is_open, size, make_rng))
-    if explorer is not None:
-        chosen = explorer.places(size, k)
-        places, best = places[chosen], best[chosen]
-    return engine.describe(places if among is None else among[places], best, available[0], among)
+    policy: Policy
+    engine: ScoringEngine
+    available: BoolArray  # what may be shown, (1, items): at least `k` items
+    k: int
+    make_rng: MakeRng
+    weights: Float32Array | None = None  # what scores are multiplied with, (items,)
+    boosts: Float32Array | None = None  # what is added to them then, (items,)
+    explorer: Explorer | None = None  # draws some of the best items
 
+    def select(self) -> Selection:
+        """Select as `select_items` does, and return what is believed of the selected items."""
+        n_left = int(np.count_nonzero(self.available))
+        size = self.k if self.explorer is None else min(self.k + AMONG - 1, n_left)
+        among, scores = self.scored(size)
+        is_open = self.available if among is None else np.ones((1, len(among)), dtype=np.bool_)
+        places, best = (each[0] for each in backend.loops.select_users(scores[None], is_open, size, self.make_rng))
+        if self.explorer is not None:
+            chosen = self.explorer.places(size, self.k)
+            places, best = places[chosen], best[chosen]
+        return self.engine.describe(places if among is None else among[places], best, self.available[0], among)
 
-def scored_items(  # noqa: PLR0913  (each has a default)
-    policy: Policy,
-    engine: ScoringEngine,
-    available: BoolArray,
-    k: int,
-    *,
-    make_rng: MakeRng,
-    boosts: Float32Array | None = None,
-    weights: Float32Array | None = None,
-    also: IntArray | None = None,
-) -> tuple[IntArray | None, AnyFloatArray]:
-    """Return the scores of all items for the only user, (items,); with an index those of candidates and `also`.
+    def scored(self, k: int, also: IntArray | None = None) -> tuple[IntArray | None, AnyFloatArray]:
+        """Return the scores of all items, (items,); with an index those of candidates for the `k` best, and of `also`.
 
-    Under `weights` all items are scored: an index does not know them.
-    The first result are the rows that were scored, in order, or None for all.
-    """
-    if weights is None and isinstance(engine, IndexedEngine) and is_searchable(policy):
-        draw = policy.draw(engine, make_rng())[0, 0] if policy.propensity == "sampled" else None
-        return engine.candidate_scores(available[0], policy.optimism or 0.0, k, draw=draw, boosts=boosts, also=also)
-    scores = policy_scores(policy, engine, available, make_rng)[0]
-    scores = scores if weights is None else scores * weights
-    return None, scores if boosts is None else scores + boosts
+        Under `weights` all items are scored: an index does not know them. The first result are the rows that were
+        scored, in order, or None for all.
+        """
+        policy, engine, boosts = self.policy, self.engine, self.boosts
+        if self.weights is None and isinstance(engine, IndexedEngine) and is_searchable(policy):
+            draw = policy.draw(engine, self.make_rng())[0, 0] if policy.propensity == "sampled" else None
+            nu = policy.optimism or 0.0
+            return engine.candidate_scores(self.available[0], nu, k, draw=draw, boosts=boosts, also=also)
+        scores = policy_scores(policy, engine, self.available, self.make_rng)[0]
+        scores = scores if self.weights is None else scores * self.weights
+        return None, scores if boosts is None else scores + boosts
 
 
 def top_k(scores: AnyFloatArray, available: BoolArray, k: int, *, rng: np.random.Generator) -> IntArray:

@@ -23,11 +23,10 @@ from igcf.online.attributes import (
     personal_model,
     prior_variances,
 )
-from igcf.online.availability import WHOLE, Asked, compiled_rules, may_show
 from igcf.online.backend.types import Selection
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
-from igcf.online.choosing import Choosing, described_trial
+from igcf.online.choosing import WHOLE, Asked, Choosing, compiled_rules, described_trial, may_show
 from igcf.online.evidence import LoggedBelief, has_offset, learn_record
 from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.exploration import checked_share
@@ -36,6 +35,7 @@ from igcf.online.new_items.trials import Answers
 from igcf.online.policies import OneOfDraws, Policy
 from igcf.online.reactions import Event, Evidence
 from igcf.online.rules import Rules, RulesWithin
+from igcf.online.selection import Query
 from igcf.online.serving import Serving
 from igcf.tables import MOST_ROWS, html_card
 
@@ -309,7 +309,7 @@ class Session:
         with self._engine.shifted(context_shift(serving.model, context)):
             if draws and own.propensity == "sampled" and (compiled is None or compiled.is_filter):
                 own = self._one_of(own, draws)
-            asked = Choosing(own, self._engine, available, k, n_shown, compiled, self._make_rng, share)
+            asked = Choosing(Query(own, self._engine, available, k, self._make_rng), n_shown, compiled, share)
             found, odds = asked.choose(None if items is None else partial(self._with_trial, asked))
             rows, scores, means, stds, ranks = found
             if items is not None:
@@ -331,7 +331,7 @@ class Session:
         """Return the selection, with its last shown item possibly replaced by a trial of a new item."""
         items, trials = self._serving.new_items, self._recommender._live.trials
         assert items is not None  # noqa: S101
-        rows, last, available = found.rows, asked.n_shown - 1, asked.available
+        rows, last, available = found.rows, asked.n_shown - 1, asked.query.available
         self._n_shown += last + 1
         if not self.contributes:
             return found, None

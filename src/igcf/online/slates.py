@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,9 @@ from igcf.errors import NoItemsLeftError, RuleError, UnknownItemError
 from igcf.item import nearest
 from igcf.model import Model
 from igcf.model.catalogue import Catalogue
-from igcf.online.backend.types import MakeRng, Selection
-from igcf.online.engine import ScoringEngine
-from igcf.online.exploration import AMONG, Explorer
-from igcf.online.policies import Policy
-from igcf.online.selection import scored_items, selection_details
+from igcf.online.backend.types import Selection
+from igcf.online.exploration import AMONG
+from igcf.online.selection import Query
 
 if TYPE_CHECKING:
     from igcf.online.rules import Rules
@@ -53,26 +51,11 @@ class CompiledRules:
         """Whether the number of items of some label is limited."""
         return bool(self.caps) or self.category_cap is not None
 
-    def select(
-        self,
-        policy: Policy,
-        engine: ScoringEngine,
-        available: BoolArray,
-        k: int,
-        *,
-        make_rng: MakeRng,
-        explorer: Explorer | None = None,
-        beside: int | None = None,
-    ) -> Selection:
-        """Select `k` items of the only user of `engine` among those available, (1, items), under these rules.
-
-        An `explorer` draws some of them; the caps also count the item in row `beside`, which is shown with them.
-        """
-        if self.has_caps or self.pinned or self.diversity:
-            return _select_slate(self, policy, engine, available, k, make_rng, explorer, beside)
-        return selection_details(
-            policy, engine, available, k, make_rng=make_rng, boosts=self.boosts, weights=self.weights, explorer=explorer
-        )
+    def select(self, query: Query, beside: int | None = None) -> Selection:
+        """Select items under these rules; the caps also count the item in row `beside`, which is shown with them."""
+        query = replace(query, boosts=self.boosts, weights=self.weights)
+        has_order = self.has_caps or self.pinned or self.diversity
+        return _select_slate(self, query, beside) if has_order else query.select()
 
     def allowed_last(self, rows: Sequence[int], available: BoolArray) -> BoolArray:
         """Return which available items, (1, items), may replace the last item of an answer.
@@ -114,18 +97,12 @@ def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> 
     named += [name for name, _ in rules.caps if name != EVERY]
     if not is_lenient:
         _refuse_unknown(rules, named, catalogue)
-    boosts = None
-    if rules.boost:
-        boosts = np.zeros(len(catalogue))
-        for name, amount in rules.boost:
-            boosts[catalogue.labels.get(name, [])] += amount
-    if boosts is not None and not boosts.any():
-        boosts = None
+    boosts = np.zeros(len(catalogue))
+    for name, amount in rules.boost:
+        boosts[catalogue.labels.get(name, [])] += amount
     caps = dict(rules.caps)
     category_cap = caps.pop(EVERY, None)
-    none_of: list[Any] = [
-        catalogue.labels.get(name, []) for name, most in caps.items() if most == 0
-    ]  # caps of 0 are filters
+    none_of: list[Any] = [catalogue.labels.get(name, []) for name, most in caps.items() if most == 0]  # a filter
     if category_cap == 0:
         none_of += [rows for name, rows in catalogue.category_rows.items() if name not in caps]
         category_cap = None
@@ -135,7 +112,7 @@ def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> 
     return CompiledRules(
         catalogue=catalogue,
         allowed=None if mask is None else mask[None],
-        boosts=None if boosts is None else boosts.astype(np.float32),
+        boosts=boosts.astype(np.float32) if boosts.any() else None,
         caps={name: most for name, most in caps.items() if most},
         category_cap=category_cap,
         pinned=tuple(row for row in rows if row is not None),
@@ -185,49 +162,31 @@ def _refuse_unknown(rules: "Rules", labels: Iterable[str], catalogue: Catalogue)
             raise UnknownItemError(f"the pinned item {item_id[:80]!r} is not in the catalogue")
 
 
-def _select_slate(  # noqa: PLR0913  (those of CompiledRules.select)
-    rules: CompiledRules,
-    policy: Policy,
-    engine: ScoringEngine,
-    available: BoolArray,
-    k: int,
-    make_rng: MakeRng,
-    explorer: Explorer | None,
-    beside: int | None,
-) -> Selection:
-    """Select `k` items of the only user of `engine` under rules, best first, pinned items before all others.
+def _select_slate(rules: CompiledRules, query: Query, beside: int | None) -> Selection:
+    """Select items one after the other, best first, pinned items before all others; refuses where caps leave too few.
 
-    `available` (1, items) has passed the filters. Refuses where caps leave fewer than `k`. The cost is that of `k`
-    passes over the scores, and for diversity of a bounded pool of items.
+    The cost is that of `k` passes over the scores, and for diversity of a bounded pool of items.
     """
+    available, k, explorer = query.available[0], query.k, query.explorer
     left = int(np.count_nonzero(available))
-    pinned = np.array([row for row in dict.fromkeys(rules.pinned) if available[0, row]], dtype=np.int64)
+    pinned = np.array([row for row in dict.fromkeys(rules.pinned) if available[row]], dtype=np.int64)
     size = k if explorer is None else k + AMONG - 1
     while True:
         if explorer is not None:
             explorer.propensities.clear()
-        among, scores = scored_items(
-            policy,
-            engine,
-            available,
-            min(size, left),
-            make_rng=make_rng,
-            boosts=rules.boosts,
-            weights=rules.weights,
-            also=pinned,
-        )
-        choice = _Choice(rules, engine.model, _open_scores(among, scores, available[0]), make_rng, explorer)
+        among, scores = query.scored(min(size, left), also=pinned)
+        found = _Slate(rules, query, _open_scores(among, scores, available))
         if beside is not None:
-            choice.count(beside)
-        choice.take_pinned(pinned, k)
-        choice.fill(k)
-        if len(choice.rows) == k:
-            rows = np.array(choice.rows)
+            found.close(beside)
+        found.take_pinned(pinned)
+        found.fill()
+        if len(found.rows) == k:
+            rows = np.array(found.rows)
             own = scores[rows] if among is None else scores[np.searchsorted(among, rows)]
-            return engine.describe(rows, own, available[0], among)
+            return query.engine.describe(rows, own, available, among)
         if among is None or size >= left:
             raise NoItemsLeftError(
-                f"asked for {k} items, the caps leave {len(choice.rows)} of the {left} that pass the filters; ask for "
+                f"asked for {k} items, the caps leave {len(found.rows)} of the {left} that pass the filters; ask for "
                 "fewer or loosen the caps"
             )
         size *= WIDER
@@ -242,23 +201,19 @@ def _open_scores(among: IntArray | None, scores: AnyFloatArray, available: BoolA
     return result
 
 
-class _Choice:
+class _Slate:
     """Items chosen so far, and the scores of those that may still be: an item that a cap forbids has none."""
 
-    def __init__(
-        self, rules: CompiledRules, model: Model, scores: AnyFloatArray, make_rng: MakeRng, explorer: Explorer | None
-    ) -> None:
-        self._rules, self._model, self._scores, self._make_rng = rules, model, scores, make_rng
-        self._explorer = explorer
+    def __init__(self, rules: CompiledRules, query: Query, scores: AnyFloatArray) -> None:
+        self._rules, self._query, self._scores = rules, query, scores
         self.rows: list[int] = []
         self._counts: Counter[str] = Counter()
 
     def _take(self, row: int) -> None:
-        """Take an item."""
         self.rows.append(row)
-        self.count(row)
+        self.close(row)
 
-    def count(self, row: int) -> None:
+    def close(self, row: int) -> None:
         """Close an item and all that its caps now forbid."""
         self._scores[row] = -np.inf
         for name, most in self._rules.limits(row) if self._rules.has_caps else ():
@@ -266,67 +221,49 @@ class _Choice:
             if self._counts[name] == most:
                 self._scores[self._rules.rows_of(name)] = -np.inf
 
-    def take_pinned(self, rows: IntArray, k: int) -> None:
-        """Take up to `k` pinned items in their order, as far as caps allow."""
+    def take_pinned(self, rows: IntArray) -> None:
+        """Take pinned items in their order, as far as caps allow."""
         for row in rows.tolist():
-            if len(self.rows) < k and np.isfinite(self._scores[row]):
+            if len(self.rows) < self._query.k and np.isfinite(self._scores[row]):
                 self._take(row)
-                if self._explorer is not None:
-                    self._explorer.fixed()
+                if self._query.explorer is not None:
+                    self._query.explorer.fixed()
 
-    def fill(self, k: int) -> None:
-        """Take items by score, or for diversity, until there are `k` or none is left."""
+    def fill(self) -> None:
+        """Take items by score, or for diversity, until there are enough or none is left."""
         if self._rules.diversity:
-            self._fill_diverse(k)
-            return
-        while len(self.rows) < k:
-            row = int(self._scores.argmax())
-            best = self._scores[row]
-            if best == -np.inf:
-                return
-            if self._explorer is not None:
-                self._take(self._explored(self._scores))
-                continue
-            ties = np.flatnonzero(self._scores == best)
-            self._take(row if len(ties) == 1 else int(self._make_rng().choice(ties)))
+            self._fill_diverse()
+        while len(self.rows) < self._query.k and (row := self._best(self._scores)) is not None:
+            self._take(row)
 
-    def _explored(self, scores: AnyFloatArray) -> int:
-        """Draw the place of one of the items with the best scores, at least one of them finite."""
-        assert self._explorer is not None  # noqa: S101
-        n = min(AMONG, int(np.count_nonzero(scores > -np.inf)))
-        best = np.argpartition(-scores, n - 1)[:n]
-        best = best[np.argsort(-scores[best], kind="stable")]
-        return int(best[self._explorer.place(n)])
+    def _best(self, scores: AnyFloatArray) -> int | None:
+        """Place of the best score, ties broken at random, or of one that is drawn among the best; None: all are closed."""
+        place = int(scores.argmax())
+        if scores[place] == -np.inf:
+            return None
+        if self._query.explorer is not None:
+            n = min(AMONG, int(np.count_nonzero(scores > -np.inf)))
+            best = np.argpartition(-scores, n - 1)[:n]
+            best = best[np.argsort(-scores[best], kind="stable")]
+            return int(best[self._query.explorer.place(n)])
+        ties = np.flatnonzero(scores == scores[place])
+        return place if len(ties) == 1 else int(self._query.make_rng().choice(ties))
 
-    def _fill_diverse(self, k: int) -> None:
+    def _fill_diverse(self) -> None:
         """Take one item after the other, each by its score less what it repeats of those before it.
 
         What an item repeats is the share of its variance over the population that the items before it explain, in units
         of the spread of the scores: 0 where other people like it, 1 where the same people do. The best items by score
         are compared; the next ones only where caps leave none of them.
         """
-        explained = _Explained(self._model)
-        explained.look_at(np.array(self.rows, dtype=np.int64))
-        for place in range(len(self.rows)):
-            explained.add(place)
-        weight: float | None = None
-        size = max(POOL, 2 * k)
-        while len(self.rows) < k:
-            n_open = int(np.count_nonzero(self._scores > -np.inf))
-            if n_open == 0:
-                return
-            pool = np.argpartition(-self._scores, min(size, n_open) - 1)[: min(size, n_open)]
+        explained, weight, k = _Explained(self._query.engine.model, self.rows), None, self._query.k
+        while len(self.rows) < k and (n_open := int(np.count_nonzero(self._scores > -np.inf))):
+            size = min(max(POOL, 2 * k), n_open)
+            pool = np.argpartition(-self._scores, size - 1)[:size]
             if weight is None:
                 weight = self._rules.diversity * float(self._scores[pool].std())
             left, whole = explained.look_at(pool)
-            while len(self.rows) < k:
-                own = self._scores[pool]
-                worth = own + weight * left / whole
-                place = int(worth.argmax())
-                if own[place] == -np.inf:
-                    break
-                if self._explorer is not None:
-                    place = self._explored(worth)
+            while len(self.rows) < k and (place := self._best(self._scores[pool] + weight * left / whole)) is not None:
                 self._take(int(pool[place]))
                 left = explained.add(place)
 
@@ -334,13 +271,17 @@ class _Choice:
 class _Explained:
     """What is left of the variance of some items when others are known: their tastes less what these span."""
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
+    def __init__(self, model: Model, known: list[int]) -> None:
+        self._vectors = model.item_vectors
+        self._root = model.computed("root of the prior", lambda: covariance_root(model.prior_cov))
         self._basis: FloatArray = np.zeros((0, len(model.prior_mean)))
+        self.look_at(np.array(known, dtype=np.int64))
+        for place in range(len(known)):
+            self.add(place)
 
     def look_at(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Turn to some items; return the variance left of them and their own, both of shape (rows,)."""
-        self._tastes = _tastes(self._model, rows)
+        self._tastes = self._vectors[rows].astype(np.float64) @ self._root  # products: covariances over the population
         whole = np.maximum(np.einsum("nd,nd->n", self._tastes, self._tastes), 1e-12)
         self._left = whole - np.square(self._tastes @ self._basis.T).sum(axis=1)
         return self._left, whole
@@ -354,9 +295,3 @@ class _Explained:
             self._basis = np.concatenate([self._basis, rest[None] / np.sqrt(size)])
             self._left = self._left - np.square(self._tastes @ self._basis[-1])
         return np.asarray(self._left)
-
-
-def _tastes(model: Model, rows: IntArray) -> FloatArray:
-    """Return vectors of items, (n, d); their products are the covariances of their rewards over the population."""
-    root = model.computed("root of the prior", lambda: covariance_root(model.prior_cov))
-    return np.asarray(model.item_vectors[rows].astype(np.float64) @ root)
