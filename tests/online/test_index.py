@@ -14,7 +14,8 @@ from igcf.errors import ConfigError, ModelError, NoItemsLeftError
 from igcf.lab.bench.worlds import random_experts, random_model, random_neighbours, random_vectors
 from igcf.model import Model
 from igcf.online import InfoUcb, Policy, ScoringEngine
-from igcf.online.index import IndexedEngine, build_lists, lists
+from igcf.online import index as lists
+from igcf.online.index import IndexedEngine, build_lists
 from igcf.online.selection import is_searchable
 from tests.model.test_adding import genre_model
 

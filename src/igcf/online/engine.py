@@ -378,8 +378,7 @@ class ScoringEngine:
     def means(self) -> AnyFloatArray:
         """The expected reward of every item, (users, items); not to be written to."""
         if self._means is None:
-            z = self._z()
-            own = z[0] if self.model.is_linear else backend.loops.expected_rewards(self._mixture, z)
+            own = expected_from(self._mixture, self._z())
             self._means = own if self._offsets is None else own + self._offsets
         return self._means
 
@@ -392,9 +391,7 @@ class ScoringEngine:
     def variances(self) -> AnyFloatArray:
         """The variance of that expectation, (users, items), to first order; not to be written to."""
         if self._variances is None:
-            z, variances = self._up_to_date().moments
-            is_linear = self.model.is_linear
-            self._variances = variances[0] if is_linear else backend.loops.reward_variances(self._mixture, z, variances)
+            self._variances = variances_from(self._mixture, *self._up_to_date().moments)
         return self._variances
 
     def variances_at(self, rows: IntArray) -> AnyFloatArray:
@@ -404,10 +401,9 @@ class ScoringEngine:
         if isinstance(self._state, Stale):
             variances = self._z_variances_of(self.belief_covs[0], rows)
         else:
-            variances = tuple(each[0, rows] for each in self._state.moments.variances)
-        if self.model.is_linear:
-            return np.asarray(variances[0])
-        return backend.loops.reward_variances(self._mixture, tuple(z[0, rows] for z in self._z()), variances)
+            variances = tuple([each[rows] for each in self._state.first_user.variances])
+        z = () if self.model.is_linear else tuple([each[0, rows] for each in self._z()])
+        return variances_from(self._mixture, z, variances)
 
     def means_at(self, rows: IntArray) -> AnyFloatArray:
         """`means` of all users at some items, (users, n), for `rows` (n,) or one row of them per user, (users, n)."""
@@ -416,13 +412,9 @@ class ScoringEngine:
     def describe(
         self, rows: IntArray, scores: AnyFloatArray, available: BoolArray, among: IntArray | None = None
     ) -> Selection:
-        """Return what is believed of some items of the only user, beside all that are available.
+        """Return what is believed of items with these scores, beside all that are `available`, (items,).
 
-        Args:
-            rows: the items.
-            scores: their scores.
-            available: which items may be shown, (items,).
-            among: the rows that were scored, where these are not all: ranks by the mean are those among them.
+        `among` are the rows that were scored, where these are not all: ranks by the mean are those among them.
         """
         means = self.means[0]
         own = means[rows]
@@ -470,6 +462,17 @@ class ScoringEngine:
         if self.new_items is not None:
             result[:, self.new_items.rows] += self.new_items.uncertainty(users) ** 2
         return result
+
+
+def expected_from(mixture: Mixture, z: Arrays) -> AnyFloatArray:
+    """Return expected rewards from the z of all scored channels."""
+    return np.asarray(z[0]) if mixture.model.is_linear else backend.loops.expected_rewards(mixture, z)
+
+
+def variances_from(mixture: Mixture, z: Arrays, variances: Arrays) -> AnyFloatArray:
+    """Return the variances of expected rewards from means and variances of z."""
+    is_linear = mixture.model.is_linear
+    return np.asarray(variances[0]) if is_linear else backend.loops.reward_variances(mixture, z, variances)
 
 
 def _for_all(of_prior: Any, n_users: int) -> Any:

@@ -10,7 +10,7 @@ from igcf.online import backend
 from igcf.online.backend.types import MakeRng, Selection
 from igcf.online.engine import ScoringEngine
 from igcf.online.exploration import AMONG, Explorer
-from igcf.online.index.engine import IndexedEngine
+from igcf.online.index import IndexedEngine
 from igcf.online.policies import Policy
 
 

@@ -12,8 +12,7 @@ from igcf.model.new_items import ItemEvidence, UserEvidence
 from igcf.online.belief import Belief
 from igcf.online.chance import ChanceScale
 from igcf.online.engine import ScoringEngine
-from igcf.online.index.engine import IndexedEngine
-from igcf.online.index.lists import ItemLists
+from igcf.online.index import IndexedEngine, ItemLists
 from igcf.online.new_items.trials import Exposure, Trials
 from igcf.online.new_items.update import NewItems, user_number, weight_of, with_contribution
 

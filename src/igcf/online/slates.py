@@ -237,7 +237,7 @@ class _Slate:
             self._take(row)
 
     def _best(self, scores: AnyFloatArray) -> int | None:
-        """Place of the best score, ties broken at random, or of one that is drawn among the best; None: all are closed."""
+        """Place of the best score, ties broken at random, or of one drawn among the best; None: all are closed."""
         place = int(scores.argmax())
         if scores[place] == -np.inf:
             return None

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from igcf.item import Item
-from igcf.online.index import IndexedEngine, lists
+from igcf.online import index as lists
+from igcf.online.index import IndexedEngine
 from igcf.service.models.requests import RecommendationRequest
 from igcf.service.serving.recommending import recommend
 from igcf.service.serving.served_model import ServedModel

@@ -1,12 +1,13 @@
-"""An inverted file of the items: lists of items that people like alike, and which of them to look into for a user.
+"""Candidates from an inverted file of the items, for catalogues that are too large to score in full.
 
-An item's score is f(z) + nu std, z being the products of its vectors with the user's, one per scored channel. A list is
-judged by what its best item may score: the expected reward of its centre, plus what its items differ by, plus what is
-not known of the user, both as deviations of z. All items of the best lists then get their expected rewards.
+The items are in lists of those that people like alike. An item's score is f(z) + nu std, z being the products of its
+vectors with the user's, one per scored channel. A list is judged by what its best item may score: the expected reward
+of its centre, plus what its items differ by, plus what is not known of the user, both as deviations of z. All items of
+the best lists then get their expected rewards.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -15,8 +16,14 @@ from igcf.errors import ConfigError, ModelError
 from igcf.model import Model
 from igcf.model.channel import activations, expectation, gradients
 from igcf.online import backend
-from igcf.online.backend.types import Arrays, Mixture
+from igcf.online.backend.numpy_items import described
+from igcf.online.backend.types import Arrays, Mixture, Moments, Selection
 from igcf.online.belief import Belief
+from igcf.online.engine import NO_MOMENTS, ScoringEngine, expected_from, variances_from
+from igcf.online.exploration import AMONG
+
+if TYPE_CHECKING:
+    from igcf.online.new_items.update import NewItems
 
 IndexChoice = Literal["auto", "exact", "lists"]
 INDEX_FROM = 50_000  # items from which `auto` asks an index (docs/design/scale.md, section Retrieval)
@@ -150,7 +157,7 @@ class CandidateSearch:
             tails.append(self._tails[some] * np.float32(along))
             mean = np.float32(typical) * self._lengths[place][some] if variances is None else variances[place]
             unknown.append(np.float32(nu**2) * mean)
-        worth = self._expected(tuple(z)) + self._deviations(tuple(z), tuple(tails))
+        worth = expected_from(self._mixture, tuple(z)) + self._deviations(tuple(z), tuple(tails))
         return worth + self._deviations(tuple(z), tuple(unknown)) if nu else worth
 
     def _variances_in(self, place: int, belief: Belief, some: IntArray) -> Float32Array:
@@ -170,22 +177,126 @@ class CandidateSearch:
         pairs = zip(self._vectors, users, strict=True)
         z = tuple(backend.loops.multiply(vectors.take(rows, axis=0), user) for vectors, user in pairs)
         if not nu:
-            return rows, self._expected(z)
+            return rows, expected_from(self._mixture, z)
         sizes, variances = np.diff(lists.starts)[asked], []
         for place, own in enumerate(lists.channels):
             relative = np.float32(nu**2) * self._variances_in(place, belief, asked) / self._lengths[place][asked]
             variances.append(own.lengths[places] * np.repeat(relative, sizes))
-        return rows, self._expected(z) + self._deviations(z, tuple(variances))
-
-    def _expected(self, z: Arrays) -> AnyFloatArray:
-        """Expected rewards from the z of all scored channels."""
-        return z[0] if self._mixture.model.is_linear else backend.loops.expected_rewards(self._mixture, z)
+        return rows, expected_from(self._mixture, z) + self._deviations(z, tuple(variances))
 
     def _deviations(self, z: Arrays, variances: Arrays) -> AnyFloatArray:
-        """Standard deviations of the expected rewards from variances of z."""
-        is_linear = self._mixture.model.is_linear
-        own = variances[0] if is_linear else backend.loops.reward_variances(self._mixture, z, variances)
-        return np.asarray(np.sqrt(np.maximum(own, 0.0)))
+        return np.asarray(np.sqrt(np.maximum(variances_from(self._mixture, z, variances), 0.0)))
+
+
+class IndexedEngine(ScoringEngine):
+    """The state of one user: the belief alone.
+
+    The best items are looked for among candidates from the lists of an index and scored exactly. `means` and
+    `variances` of all items are computed when they are asked for and not kept. A user with an offset per item is
+    scored in full.
+    """
+
+    keeps_items = False
+
+    of_items = (*ScoringEngine.of_items, "_search")
+
+    def __init__(self, model: Model, lists: ItemLists) -> None:
+        self._search = CandidateSearch(model, lists)
+        super().__init__(model, tracks_variances=False)
+
+    def _set_items(self, model: Model, new_items: "NewItems | None") -> None:
+        super()._set_items(model, new_items)
+        if model.n_items != len(self._search.lists.rows) + len(self._search.side):
+            self._search = CandidateSearch(model, self._search.lists)
+
+    def _moments_of_prior(self, known: Moments | None = None) -> Moments:
+        return NO_MOMENTS
+
+    @property
+    def means(self) -> AnyFloatArray:
+        """The expected reward of every item, (users, items), computed anew."""
+        own = expected_from(self._mixture, self._z_of(self.belief_means))
+        return own if self._offsets is None else own + self._offsets
+
+    @property
+    def variances(self) -> AnyFloatArray:
+        """The variance of that expectation, (users, items), computed anew."""
+        z = tuple(each[0] for each in self._z_of(self.belief_means))
+        return variances_from(self._mixture, z, self._z_variances_of(self.belief_covs[0]))[None]
+
+    def means_at(self, rows: IntArray) -> AnyFloatArray:
+        """Return the expected rewards of some items, (1, n), for `rows` (n,) or (1, n)."""
+        return self._means_for(self.belief_means[0], np.ravel(rows))[None]
+
+    def variances_at(self, rows: IntArray) -> AnyFloatArray:
+        """Return the variances of some items, (rows,)."""
+        z = self._z_at(self.belief_means[0], rows)
+        return variances_from(self._mixture, z, self._z_variances_of(self.belief_covs[0], rows))
+
+    def describe(
+        self, rows: IntArray, scores: AnyFloatArray, available: BoolArray, among: IntArray | None = None
+    ) -> Selection:
+        """Return what is believed of some items; ranks are those among what was scored, or among candidates."""
+        others = self._candidates(None, 0.0, len(rows), available) if among is None else among
+        means = self._means_for(self.belief_means[0], np.concatenate([rows, np.setdiff1d(others, rows)]))
+        own = means[: len(rows)]
+        above = backend.loops.count_above(means, np.ones(len(means), dtype=np.bool_), own)
+        return described(rows, scores, own, np.sqrt(self.variances_at(rows)), above)
+
+    def candidate_scores(
+        self,
+        available: BoolArray,
+        nu: float,
+        k: int,
+        *,
+        draw: FloatArray | None,
+        boosts: Float32Array | None,
+        also: IntArray | None,
+    ) -> tuple[IntArray, AnyFloatArray]:
+        """Return rows, in order, and scores of candidates for the `k` best by mean + nu sqrt(variance), and of `also`.
+
+        With a `draw` of the user's vector they are scored by its expected rewards.
+        """
+        if boosts is None:
+            rows = self._candidates(draw, nu, k, available)
+        else:  # among what is raised, lowered and left alone
+            groups = [available & (np.sign(boosts) == sign) for sign in (1, 0, -1)]
+            found = [self._candidates(draw, nu, min(k, n), own) for own in groups if (n := int(np.count_nonzero(own)))]
+            rows = np.concatenate(found)
+        if also is not None:
+            rows = np.union1d(rows, also)
+        scores = self._means_for(self.belief_means[0] if draw is None else draw, rows)
+        if nu:
+            scores = scores + nu * np.sqrt(self.variances_at(rows))
+        return rows, scores if boosts is None else scores + boosts[rows]
+
+    def ranks_in_draws(self, draws: FloatArray, rows: IntArray, available: BoolArray) -> IntArray:
+        """Return the ranks of some items under draws of the only user (n, d), among the candidates, (n, rows)."""
+        found = np.empty((len(draws), len(rows)), dtype=np.int64)
+        size = min(len(rows) + AMONG - 1, int(np.count_nonzero(available)))
+        for number, draw in enumerate(draws):
+            others = self._candidates(draw, 0.0, size, available)
+            everything = self._means_for(draw, np.concatenate([rows, np.setdiff1d(others, rows)]))
+            found[number] = 1 + (everything > everything[: len(rows), None]).sum(axis=1)
+        return found
+
+    def tracked_z(self, number: int) -> None:
+        """Return None: nothing is kept up to date."""
+
+    def _candidates(self, draw: FloatArray | None, nu: float, k: int, available: BoolArray) -> IntArray:
+        if self._offsets is not None:
+            return np.flatnonzero(available)
+        belief = Belief(self.belief_means[0] if draw is None else draw, self.belief_covs[0])
+        return self._search.candidates(belief, nu, k, available)
+
+    def _z_at(self, user: FloatArray, rows: IntArray) -> Arrays:
+        pairs = zip(self._items, self._spans, strict=True)
+        return tuple(backend.loops.multiply(items[rows], user[span].astype(items.dtype)) for items, span in pairs)
+
+    def _means_for(self, user: FloatArray, rows: IntArray) -> AnyFloatArray:
+        """Expected rewards of some items for a user's vector, with the user's offset, (rows,)."""
+        own = expected_from(self._mixture, self._z_at(user, rows))
+        return own if self._offsets is None else own + self._offsets[0, rows]
 
 
 def build_lists(model: Model, *, seed: int = 0) -> ItemLists:
