@@ -14,54 +14,33 @@ if TYPE_CHECKING:
     from igcf import lab as lab
     from igcf import model as model
     from igcf import online as online
-    from igcf.config import ExpertsConfig as ExpertsConfig
-    from igcf.config import GraphConfig as GraphConfig
-    from igcf.data import Interactions as Interactions
-    from igcf.data import load_dataset as load_dataset
-    from igcf.item import Item as Item
-    from igcf.model import Model as Model
-    from igcf.online import Exposure as Exposure
-    from igcf.online import Greedy as Greedy
-    from igcf.online import InfoUcb as InfoUcb
-    from igcf.online import Recommender as Recommender
-    from igcf.online import Rules as Rules
-    from igcf.online import Session as Session
-    from igcf.online import Thompson as Thompson
-    from igcf.online import Ucb as Ucb
-    from igcf.training import pretrain as pretrain
-
-_HOME = {
-    "ExpertsConfig": "igcf.config",
-    "Greedy": "igcf.online",
-    "InfoUcb": "igcf.online",
-    "Interactions": "igcf.data",
-    "Item": "igcf.item",
-    "Model": "igcf.model",
-    "GraphConfig": "igcf.config",
-    "Exposure": "igcf.online",
-    "Recommender": "igcf.online",
-    "Rules": "igcf.online",
-    "Session": "igcf.online",
-    "Thompson": "igcf.online",
-    "Ucb": "igcf.online",
-    "load_dataset": "igcf.data",
-    "pretrain": "igcf.training",
-}
+    from igcf.config import ExpertsConfig, GraphConfig
+    from igcf.data import Interactions, load_dataset
+    from igcf.item import Item
+    from igcf.model import Model
+    from igcf.online import Exposure, Greedy, InfoUcb, Recommender, Rules, Session, Thompson, Ucb
+    from igcf.training import pretrain
 
 _MODULES = ("data", "errors", "lab", "model", "online")
 """Modules with public names of their own."""
+_HOME = {"Item": "igcf.item", "Model": "igcf.model", "pretrain": "igcf.training"}
+_HOME |= dict.fromkeys(("ExpertsConfig", "GraphConfig"), "igcf.config")
+_HOME |= dict.fromkeys(("Interactions", "load_dataset"), "igcf.data")
 
-__all__ = ["__version__", *_HOME]
+__all__ = [
+    "ExpertsConfig", "Exposure", "GraphConfig", "Greedy", "InfoUcb", "Interactions", "Item", "Model", "Recommender",
+    "Rules", "Session", "Thompson", "Ucb", "__version__", "load_dataset", "pretrain",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
     if name in _MODULES:
         return import_module(f"igcf.{name}")
+    if name in __all__:
+        return getattr(import_module(_HOME.get(name, "igcf.online")), name)
     raise AttributeError(f"module 'igcf' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """List the public names, also those that are loaded when they are first used."""
-    return sorted({*__all__, *_MODULES, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"})
+    return sorted({*__all__, *_MODULES, "__all__", "__doc__", "__file__", "__name__", "__path__"})

@@ -29,13 +29,14 @@ METHODS = ("experts", "graph")
 """The default model, and the variational graph model of the paper."""
 Objective = Literal["hit", "liking"]
 """What a model ranks by: the item is seen and liked; it is liked, if it is seen."""
-Ranges: TypeAlias = tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...]
-RANGES: Ranges = (
-    (("dim", "epochs", "batch_size"), lambda x: x >= 1, "at least 1"),
-    (("validate_every", "validate_rounds", "patience"), lambda x: x >= 1, "at least 1"),
-    (("linear_dim", "logistic_dim", "iterations", "min_item_reactions"), lambda x: x >= 1, "at least 1"),
-    (("prior_std", "noise_std", "learning_rate", "online_noise_var"), lambda x: 0 < x < math.inf, "a positive number"),
-    (("likelihood_temperature", "penalty"), lambda x: 0 < x < math.inf, "a positive number"),
+COUNTS = (
+    "dim", "epochs", "batch_size", "validate_every", "validate_rounds", "patience", "linear_dim", "logistic_dim",
+    "iterations", "min_item_reactions",
+)  # fmt: skip
+POSITIVE = ("prior_std", "noise_std", "learning_rate", "online_noise_var", "likelihood_temperature", "penalty")
+RANGES: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
+    (COUNTS, lambda x: x >= 1, "at least 1"),
+    (POSITIVE, lambda x: 0 < x < math.inf, "a positive number"),
     (("layers", "missing_weight", "kl_weight", "gamma"), lambda x: 0 <= x < math.inf, "zero or more"),
     (("holdout",), lambda x: 0 <= x <= 0.5, "between 0 and 0.5"),
     (("teleport",), lambda x: 0 < x <= 1, "above 0 and at most 1"),
@@ -124,7 +125,15 @@ class GraphConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the field, what was found and what was expected."""
         _check_fields(self)
-        _check_pairs_of_settings(self)
+        if self.layer_weights is not None and len(self.layer_weights) != self.layers + 1:
+            found, wanted = len(self.layer_weights), self.layers + 1
+            raise ConfigError(f"layer_weights has {found} entries, {self.layers} layers need {wanted}")
+        if self.feedback == "binary" and self.reward != "satisfied":
+            raise ConfigError(
+                f"feedback=binary predicts success or failure: it needs reward=satisfied, got {self.reward}"
+            )
+        if self.missing == "zero" and self.batch_size is not None:
+            raise ConfigError("missing=zero uses all pairs in every step; leave batch_size out or take missing=ignore")
 
     @classmethod
     def paper(cls, feedback: Feedback = "continuous", **changes: Any) -> "GraphConfig":
@@ -138,28 +147,17 @@ class GraphConfig:
             >>> igcf.GraphConfig.paper("binary", dim=32).reward
             'satisfied'
         """
-        noise_var = 0.5  # the loss is then the mean squared error
+        noise_var = 0.5  # one sigma_noise in both phases; the loss is then the mean squared error
         printed: dict[str, Any] = {
             "feedback": feedback,  # eq::model::reg or eq::model::cls
             "reward": "satisfied" if feedback == "binary" else "raw",
             "binary_update": "gaussian",  # eq:update_dis for both kinds of feedback
             "missing": "ignore",  # eq::objective::reg and eq::objective::cls sum over observed pairs
-            "graph": "lightgcn",
-            "layers": 3,
-            "noise_std": noise_var**0.5,
-            "online_noise_var": noise_var,  # one sigma_noise in both phases
-            "item_noise": False,
-            "start": "zeros",
-            "optimiser": "sgd",
-            "learning_rate": 5.0,
-            "schedule": "constant",
-            "batch_size": 200,
-            "epochs": 20,
-            "validate_every": 1,
-            "gamma": 1.0,
-            "tune": False,
         }
-        return cls(**{**printed, **changes})
+        graph = {"graph": "lightgcn", "layers": 3, "gamma": 1.0, "start": "zeros"}
+        noise = {"noise_std": noise_var**0.5, "online_noise_var": noise_var, "item_noise": False}
+        steps = {"optimiser": "sgd", "learning_rate": 5.0, "schedule": "constant", "batch_size": 200, "epochs": 20}
+        return cls(**{**printed, **graph, **noise, **steps, "validate_every": 1, "tune": False, **changes})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as plain values, for `meta.json` and reports."""
@@ -245,19 +243,6 @@ def checked_setting(kind: type["Config"], name: str, value: Any) -> Any:
     return value
 
 
-def _check_pairs_of_settings(config: GraphConfig) -> None:
-    if config.layer_weights is not None and len(config.layer_weights) != config.layers + 1:
-        raise ConfigError(
-            f"layer_weights has {len(config.layer_weights)} entries, {config.layers} layers need {config.layers + 1}"
-        )
-    if config.feedback == "binary" and config.reward != "satisfied":
-        raise ConfigError(
-            f"feedback=binary predicts success or failure: it needs reward=satisfied, got {config.reward}"
-        )
-    if config.missing == "zero" and config.batch_size is not None:
-        raise ConfigError("missing=zero uses all pairs in every step; leave batch_size out or take missing=ignore")
-
-
 Config: TypeAlias = GraphConfig | ExpertsConfig
 
 
@@ -275,8 +260,7 @@ def choices(name: str, kind: type[Config] = GraphConfig) -> tuple[str, ...]:
 def configured(config: Config | None, settings: Mapping[str, Any]) -> Config:
     """Replace some fields of `config`, or of the defaults of the model that the setting `method` names."""
     settings = dict(settings)
-    method = settings.pop("method", None)
-    if method is not None and method not in METHODS:
+    if (method := settings.pop("method", None)) not in (None, *METHODS):
         raise ConfigError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if config is None:
         config = GraphConfig() if method == "graph" else ExpertsConfig()

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise
@@ -51,29 +51,24 @@ class Attribute:
     def fit(cls, name: str, kind: Kind, values: Sequence[Any], most_levels: int = MOST_LEVELS) -> "Attribute | None":
         """Learn from the values of the training users (None: unknown); None where nothing can be learned."""
         known = [value for value in values if value is not None]
-        levels: tuple[str, ...]
+        if len(known) < FEWEST_USERS:
+            return None
+        if kind == "number":
+            scale = float(np.std(known))
+            return cls(name, kind, (name,), (float(np.mean(known)),), scale) if scale > 0 else None
+        levels: tuple[str, ...] = TIME_LEVELS
         pooled: tuple[str, ...] = ()
-        mean, scale = 0.0, 1.0
         if kind == "category":
             counts = Counter(text for value in known for text in set(value))
             common = [text for text, count in counts.most_common(most_levels) if count >= FEWEST_USERS]
             rest = {text: count for text, count in counts.items() if text not in common and count >= LEAST_POOLED}
-            if sum(rest.values()) >= FEWEST_USERS:
-                pooled = tuple(sorted(rest))
+            pooled = tuple(sorted(rest)) if sum(rest.values()) >= FEWEST_USERS else ()
             levels = (*sorted(common), *([OTHER] if pooled else []))
-        elif kind == "number":
-            levels = (name,) if known else ()
-            mean, scale = (float(np.mean(known)), float(np.std(known))) if known else (0.0, 1.0)
-        else:
-            levels = TIME_LEVELS if known else ()
-        if len(known) < FEWEST_USERS or not levels or not scale > 0:
+        whole = cls(name, kind, levels, (0.0,) * len(levels), 1.0, pooled)
+        rows = [row for row in map(whole.encoded, known) if row is not None] if levels else []
+        if len({*map(bytes, rows)}) < 2:
             return None
-        whole = cls(name, kind, levels, (mean,) if kind == "number" else (0.0,) * len(levels), scale, pooled)
-        if kind == "number":
-            return whole
-        rows = [row for row in map(whole.encoded, known) if row is not None]
-        centre = np.mean(rows, axis=0)
-        return None if len({*map(bytes, rows)}) < 2 else cls(name, kind, levels, tuple(centre.tolist()), 1.0, pooled)
+        return replace(whole, centre=tuple(np.mean(rows, axis=0).tolist()))
 
     def encoded(self, value: Any) -> FloatArray | None:
         """Return the numbers of a parsed value, centred; None where the training users did not have it."""
@@ -213,24 +208,20 @@ def check_given(given: Mapping[str, Any], what: str) -> None:
     for name, value in given.items():
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_TEXT:
             raise AttributesError(f"{what} name {quoted(name)}: expected text of 1 to {LONGEST_TEXT} characters")
-        if type(value) is str and len(value) <= LONGEST_TEXT:
-            continue
         several = isinstance(value, list | tuple | set | frozenset)
         if several and len(value) > MOST_VALUES:
             raise AttributesError(f"{what} {name!r} has {len(value):,} values; pass at most {MOST_VALUES}")
-        for each in value if several else [value]:
-            _check_plain(what, name, each)
+        wrong = [each for each in (value if several else [value]) if not _is_plain(each)]
+        if wrong:
+            expected = f"text of at most {LONGEST_TEXT} characters, a finite number, true or false, or a list of these"
+            raise AttributesError(f"{what} {name!r} is {quoted(wrong[0])}; expected {expected}")
 
 
-def _check_plain(what: str, name: str, value: Any) -> None:
-    if value is None or isinstance(value, bool | datetime | np.datetime64):
-        return
-    if isinstance(value, str) and len(value) <= LONGEST_TEXT:
-        return
-    if isinstance(value, int | float | np.integer | np.floating) and abs(float(value)) < LARGEST:
-        return
-    expected = f"text of at most {LONGEST_TEXT} characters, a finite number, true or false, or a list of these"
-    raise AttributesError(f"{what} {name!r} is {quoted(value)}; expected {expected}")
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= LONGEST_TEXT
+    is_known = value is None or isinstance(value, bool | datetime | np.datetime64)
+    return is_known or (isinstance(value, int | float | np.integer | np.floating) and abs(float(value)) < LARGEST)
 
 
 def parsed_value(what: str, name: str, kind: Kind, value: Any) -> Any:

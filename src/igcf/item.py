@@ -105,13 +105,11 @@ def parse_fields(given: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Name what was probably meant, or else some of what there is, as the end of a sentence."""
-    names = list(known)
-    close = get_close_matches(name[:LONGEST_LABEL], names, n=1, cutoff=0.6)
-    if not close:
-        folded = {each.casefold(): each for each in names}
-        close = [folded[each] for each in get_close_matches(name[:LONGEST_LABEL].casefold(), list(folded), n=1)]
-    if close:
-        return f"; did you mean {close[0]!r}?"
+    names, asked = list(known), name[:LONGEST_LABEL]
+    folded = {each.casefold(): each for each in names}
+    for word, exact in ((asked, dict(zip(names, names, strict=True))), (asked.casefold(), folded)):
+        if close := get_close_matches(word, list(exact), n=1):
+            return f"; did you mean {exact[close[0]]!r}?"
     if not names:
         return "; none are known"
     return f"; expected one of {', '.join(map(repr, names[:8]))}{' ...' if len(names) > 8 else ''}"
@@ -152,9 +150,10 @@ def _numbers(value: Any, what: str) -> dict[str, float]:
         raise DataError(f"{what} is {_short(value)}; expected an object like {{'year': 1994}}")
     if len(value) > MOST_NUMBERS:
         raise DataError(f"{what} has {len(value)} numbers; at most {MOST_NUMBERS} are allowed")
-    names = {name: _text(name, f"a name in {what}", LONGEST_LABEL) for name in value}
     return {
-        names[name]: finite(number, f"{_short(name)} in {what}") for name, number in value.items() if number is not None
+        _text(name, f"a name in {what}", LONGEST_LABEL): finite(number, f"{_short(name)} in {what}")
+        for name, number in value.items()
+        if number is not None
     }
 
 

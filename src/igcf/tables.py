@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20
 """Rows of a table that a notebook shows."""
-LATEX_ESCAPES = (("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("±", r"$\pm$"))
+LATEX_ESCAPES = str.maketrans({"&": r"\&", "%": r"\%", "_": r"\_", "±": r"$\pm$"})
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,16 @@ def fitted(table: Table, width: int) -> list[Table]:
 
 
 def _columns(table: Table, places: list[int], title: str) -> Table:
-    best = {(row, places.index(column)) for row, column in table.best if column in places}
-    rows = tuple(tuple(row[place] for place in places) for row in table.rows)
-    return Table(title, tuple(table.header[place] for place in places), rows, frozenset(best), table.n_keys)
+    best = frozenset((row, places.index(column)) for row, column in table.best if column in places)
+    header, *rows = (tuple(row[place] for place in places) for row in (table.header, *table.rows))
+    return Table(title, header, tuple(rows), best, table.n_keys)
 
 
 def print_fitted(table: Table, console: "Console") -> None:
     """Print a table as wide as the console, divided where it is wider; a single column may be wider still."""
     for part in fitted(table, console.width):
-        console.print(
-            as_rich(part), width=max(console.width, *(sum(map(len, row)) for row in part.rows), 1), crop=False
-        )
+        width = max(console.width, *(sum(map(len, row)) for row in part.rows), 1)
+        console.print(as_rich(part), width=width, crop=False)
 
 
 def as_rich(table: Table) -> "RichTable":
@@ -108,9 +107,7 @@ def _emphasised(table: Table, bold: str) -> list[list[str]]:
 
 
 def _escaped(cells: tuple[str, ...]) -> tuple[str, ...]:
-    for plain, escaped in LATEX_ESCAPES:
-        cells = tuple(cell.replace(plain, escaped) for cell in cells)
-    return cells
+    return tuple(cell.translate(LATEX_ESCAPES) for cell in cells)
 
 
 def html_card(title: str, header: Sequence[str], rows: Iterable[Sequence[object]], n_more: int = 0) -> str:
