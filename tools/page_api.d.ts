@@ -6,21 +6,9 @@ export interface Beliefs {
   user: string;
   model: string;
   revision: number;
-  top: Array<BelievedItem>;
+  top: Array<ScoredItem>;
   popular: Array<PopularItem>;
   taste: Taste;
-}
-export interface BelievedItem {
-  item: string;
-  title: string | null;
-  categories: Array<string>;
-  popularity_rank: number;
-  mean: number;
-  std: number;
-  chance: number;
-  low: number;
-  high: number;
-  seen: boolean;
 }
 export interface CatalogueChange {
   item: string;
@@ -75,7 +63,6 @@ export interface PopularItem {
   item: string;
   title: string | null;
   chance: number;
-  seen: boolean;
 }
 export interface Region {
   name: string;
@@ -84,6 +71,17 @@ export interface Region {
 export interface Regions {
   model: string;
   regions: Array<Region>;
+}
+export interface ScoredItem {
+  item: string;
+  title: string | null;
+  categories: Array<string>;
+  popularity_rank: number;
+  mean: number;
+  std: number;
+  chance: number;
+  low: number;
+  high: number;
 }
 export interface StartingItem {
   item: string;
@@ -129,6 +127,5 @@ export interface GetStartQuery {
 }
 export interface GetBeliefsQuery {
   top?: number;
-  seen?: boolean;
   popular?: number;
 }

@@ -8,8 +8,7 @@ from math import isfinite
 
 from igcf.errors import ConfigError
 
-PARTS = 1_000_000
-"""Shares are whole multiples of one part in so many."""
+PARTS = 1_000_000  # shares are whole multiples of one part in so many
 
 
 def point(experiment: str, user_id: str) -> int:

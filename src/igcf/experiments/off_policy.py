@@ -19,8 +19,7 @@ Z = 1.959964
 FOLDS = 5
 MOST_MISSING = 0.05
 """Share of what the candidate would show beyond which a log that never shows it allows no conclusion."""
-LEAST_SIZE = 100.0
-"""Effective sample size below which there is no conclusion."""
+LEAST_SIZE = 100.0  # effective number of answers below which nothing is concluded
 Kind = Literal["item-position", "cascade"]
 
 
@@ -29,18 +28,13 @@ class LoggedSlates:
     """Answers of a log, and what a candidate makes of them; arrays of shape (answers, slots), NaN: no such slot."""
 
     rewards: FloatArray
-    propensities: FloatArray
-    """Probability of each item in its slot when it was logged, given the items above it."""
-    slot_propensities: FloatArray
-    """The same whatever stood above it; NaN: not known."""
+    propensities: FloatArray  # probability of each item in its slot when it was logged, given the items above it
+    slot_propensities: FloatArray  # the same whatever stood above it; NaN: not known
     candidate: FloatArray
     """Probability of each logged item in its slot under the candidate, given the logged items above it."""
-    candidate_slots: FloatArray
-    """The same whatever stands above it."""
-    expected: FloatArray
-    """What the candidate's model expects of each logged item."""
-    own: FloatArray
-    """What it expects of the item that the candidate would show in the slot."""
+    candidate_slots: FloatArray  # the same whatever stands above it
+    expected: FloatArray  # what the candidate's model expects of each logged item
+    own: FloatArray  # what it expects of the item that the candidate would show in the slot
     users: IntArray | None = None
     """Whose answer it is, (answers,): answers to one user depend on each other. None: all are independent."""
 
@@ -65,14 +59,11 @@ class Diagnostics:
     """How far a log carries under a model of rewards."""
 
     kind: Kind
-    effective_size: float
-    """Number of answers of the candidate itself that would be as informative."""
+    effective_size: float  # number of answers of the candidate itself that would be as informative
     largest_weight: float
-    missing: float
-    """Estimated share of what the candidate would show that the log never shows."""
+    missing: float  # estimated share of what the candidate would show that the log never shows
     missing_error: float
-    refusal: str | None
-    """Why nothing may be concluded; None: it may."""
+    refusal: str | None  # why nothing may be concluded; None: it may
 
 
 @dataclass(frozen=True)
@@ -80,11 +71,9 @@ class Evaluation:
     """What a log says about a candidate."""
 
     answers: int
-    logged: Estimate
-    """What the logged answers achieved."""
+    logged: Estimate  # what the logged answers achieved
     estimates: tuple[Estimate, ...]
-    difference: Estimate
-    """What the candidate achieves more, doubly robust."""
+    difference: Estimate  # what the candidate achieves more, doubly robust
     diagnostics: tuple[Diagnostics, ...]
 
     @property

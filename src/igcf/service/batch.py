@@ -16,8 +16,7 @@ from igcf.service.models.requests import RecommendationRequest
 from igcf.service.serving.recommending import answer_rules, check_limits, excluded, pick_items
 
 SCHEMA = {"user": pl.String, "rank": pl.Int32, "item": pl.String, "score": pl.Float64, "chance": pl.Float64}
-PAGE = 500
-"""Number of users written together; an interrupted run loses at most these."""
+PAGE = 500  # number of users written together; an interrupted run loses at most these
 
 
 class Batch(NamedTuple):
@@ -25,8 +24,7 @@ class Batch(NamedTuple):
 
     users: int
     rows: int
-    resumed: int
-    """Users written by an interrupted earlier run."""
+    resumed: int  # users written by an interrupted earlier run
 
 
 def recommend_all(context: ServiceContext, out: Path, k: int, *, report: Report = silent, page: int = PAGE) -> Batch:

@@ -20,8 +20,7 @@ from igcf.service.errors import OverloadedError, ServiceUnavailableError
 
 P = ParamSpec("P")
 TIMEOUT_S = 30.0
-PAUSES_S = (0.1, 0.3, 1.0, 2.0)
-"""Waits before the next try when the service cannot be reached or is overloaded."""
+PAUSES_S = (0.1, 0.3, 1.0, 2.0)  # waits before the next try when the service cannot be reached or is overloaded
 BUSY = frozenset({408, 429, 502, 503, 504})
 """Statuses of a service that is overloaded, or of a proxy that cannot reach it: the request is worth another try."""
 

@@ -29,12 +29,9 @@ class ServiceContext:
     audit: AuditLog
     metrics: Metrics
     versions: VersionReader
-    rules: Rules | None
-    """Rules that every answer keeps to."""
-    items: LiveItems
-    """What changed in the catalogue since the model was trained."""
-    items_from_log: ItemsFromLog
-    """What all users told of new items."""
+    rules: Rules | None  # rules that every answer keeps to
+    items: LiveItems  # what changed in the catalogue since the model was trained
+    items_from_log: ItemsFromLog  # what all users told of new items
     reactions: GroupCommit
     experiments: Experiments
 

@@ -46,8 +46,7 @@ class EventConflictError(ServiceError, status=409):
 
     def __init__(self, message: str, stored: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
-        self.stored = stored
-        """The reaction that is stored."""
+        self.stored = stored  # the reaction that is stored
 
 
 class KeyRequiredError(ServiceError, status=401):

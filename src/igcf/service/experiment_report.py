@@ -22,8 +22,7 @@ from igcf.service.store.figures import experiment_answers, shown_reactions
 from igcf.service.store.items import ItemStore
 from igcf.service.store.store import Store
 
-EARLIER_S = 0.001
-"""A reaction is stored in whole milliseconds, an answer is not."""
+EARLIER_S = 0.001  # a reaction is stored in whole milliseconds, an answer is not
 
 
 @dataclass
@@ -32,10 +31,8 @@ class _User:
 
     arm: str
     answers: int = 0
-    shown: dict[str, float] = field(default_factory=dict)
-    """By item, when it was shown first."""
-    values: dict[str, float] = field(default_factory=dict)
-    """By item, the reaction to it since."""
+    shown: dict[str, float] = field(default_factory=dict)  # by item, when it was shown first
+    values: dict[str, float] = field(default_factory=dict)  # by item, the reaction to it since
 
     def hits(self, satisfied: float) -> list[str]:
         """Return the items that succeeded."""

@@ -16,11 +16,9 @@ from igcf.service.errors import OverloadedError, RequestCancelledError, TimeBudg
 from igcf.service.settings import ServiceSettings
 
 T = TypeVar("T")
-ALWAYS_OPEN = ("/healthz", "/readyz", "/metrics")
-"""Answered also under full load."""
+ALWAYS_OPEN = ("/healthz", "/readyz", "/metrics")  # answered also under full load
 HEALTH_THREADS, BATCH_THREADS = 2, 1
-BATCHES = ("/v1/recommendations",)
-"""Requests that may take seconds."""
+BATCHES = ("/v1/recommendations",)  # requests that may take seconds
 _THREADS = anyio.CapacityLimiter(math.inf)
 
 
@@ -61,8 +59,7 @@ class Lane:
     name: str
     max_in_flight: float
     wait_s: float
-    threads: anyio.CapacityLimiter | None = None
-    """None: the threads that the event loop has anyway."""
+    threads: anyio.CapacityLimiter | None = None  # None: the threads that the event loop has anyway
     in_flight: int = 0
 
     async def run(self, work: Callable[[], T]) -> T:

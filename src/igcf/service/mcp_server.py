@@ -17,8 +17,7 @@ INSTRUCTIONS = (
     "Recommendations that learn. Call recommend, show the items, then call react with what the person did, passing the "
     "recommendation_id: the next recommend takes it into account. search and similar find items by name and by taste."
 )
-REASONS = 10
-"""Reactions that an explanation names."""
+REASONS = 10  # reactions that an explanation names
 
 
 def create_server(url: str, *, api_key: str | None = None, user: str | None = None) -> MCPServer[None]:

@@ -20,8 +20,7 @@ class AuditRead(NamedTuple):
     log: CandidateLog
     n_shaped: int
     """Answers left out since their request had rules, exclusions, candidates, attributes or a context of its own."""
-    n_unknown: int
-    """Answers left out since their propensities are not known."""
+    n_unknown: int  # answers left out since their propensities are not known
 
 
 def candidate_on_audit(

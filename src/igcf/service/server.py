@@ -39,8 +39,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SHUTDOWN_S = 10
 SWITCH_S = 0.0002
 """Interval after which a thread gives the interpreter to another: a commit waits for it about ten times."""
-RESTART_PAUSE_S = 1.0
-"""Pause of a worker that cannot start before it ends; uvicorn then starts another one."""
+RESTART_PAUSE_S = 1.0  # pause of a worker that cannot start before it ends; uvicorn then starts another one
 HEALTHCHECK_S = 60
 """A worker that gives no sign of life for so long is replaced; importing its packages may take a while, too."""
 
@@ -51,12 +50,10 @@ class Ready:
 
     url: str
     store: str
-    model: str
-    """Folder of the model that is served."""
+    model: str  # folder of the model that is served
     is_exposed: bool
     run: Callable[[], int]
-    note: str | None = None
-    """What the operator should know of the experiment."""
+    note: str | None = None  # what the operator should know of the experiment
 
 
 def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) -> Ready:
@@ -110,11 +107,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
 class Worker:
     """The application of one process; sent to worker processes, which call it."""
 
-    folder: str
-    """The model to serve where the store has announced none."""
+    folder: str  # the model to serve where the store has announced none
     settings: ServiceSettings
-    metrics: str | None = None
-    """Folder in which workers share their metrics."""
+    metrics: str | None = None  # folder in which workers share their metrics
 
     def __call__(self) -> FastAPI:
         """Build the application; one that cannot be built ends the worker, and uvicorn tries again."""

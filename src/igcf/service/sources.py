@@ -26,8 +26,7 @@ class LoadedSettings:
 
     settings: ServiceSettings
     origins: Mapping[str, str]
-    notes: tuple[str, ...] = ()
-    """Variables that look like misspelt settings."""
+    notes: tuple[str, ...] = ()  # variables that look like misspelt settings
 
     def described(self) -> dict[str, dict[str, Any]]:
         """Values and origins by name, passwords masked."""

@@ -42,11 +42,10 @@ def page_api_routes(context: ServiceContext) -> APIRouter:
     def get_beliefs(
         user: User,
         top: Annotated[int, Query(ge=1, le=1000)] = 10,
-        seen: Annotated[bool, Query(description="Also items that the user has reacted to.")] = False,
         popular: Annotated[int, Query(ge=0, le=1000, description="How many of the population's favourites.")] = 0,
     ) -> page_responses.Beliefs:
         """The items expected to please most, with mean and std, and what was learned in words."""
-        return page.beliefs(users, context.place(user).served, user, top=top, with_seen=seen, popular=popular)
+        return page.beliefs(users, context.place(user).served, user, top=top, popular=popular)
 
     @router.get("/regions", responses=problems())
     @as_json

@@ -34,19 +34,12 @@ class Taste(BaseModel):
     groups: list[GroupTaste] = Field(description="The most liked first.")
 
 
-class BelievedItem(ScoredItem):
-    """What is believed about one item."""
-
-    seen: bool
-
-
 class PopularItem(BaseModel):
     """One of the population's favourites, and what this user would think of it."""
 
     item: str
     title: str | None
     chance: float = Field(description="Probability that the user is satisfied by it.")
-    seen: bool
 
 
 class Beliefs(BaseModel):
@@ -55,7 +48,7 @@ class Beliefs(BaseModel):
     user: str
     model: str
     revision: int
-    top: list[BelievedItem]
+    top: list[ScoredItem]
     popular: list[PopularItem] = Field(description="The first items of the population's order.")
     taste: Taste
 

@@ -14,16 +14,7 @@ from igcf.model.attribute_prior import AttributePrior
 from igcf.online.policies import POLICIES, Policy
 from igcf.service.context import ServiceContext
 from igcf.service.errors import RequestError
-from igcf.service.models.item_responses import (
-    CatalogueItem,
-    CataloguePage,
-    ItemChanged,
-    ItemRetired,
-    ItemsStored,
-    ItemStatus,
-    NewItemState,
-    SimilarItems,
-)
+from igcf.service.models import item_responses as answers
 from igcf.service.models.requests import ItemBatch
 from igcf.service.models.responses import AttributeInfo, ModelInfo, PolicyInfo, RewardInfo
 from igcf.service.serving.recommending import resolve_policy
@@ -33,10 +24,8 @@ from igcf.service.store.figures import liked_lately
 
 DAY_S = 86_400.0
 RECENT_DAYS, EARLIER_DAYS = 7.0, 28.0
-EVIDENCE = 5.0
-"""Reactions that an item is supposed to have had both times: few reactions make no trend."""
-KEPT_S = 60.0
-"""How long the counts of a trend are kept before they are read anew."""
+EVIDENCE = 5.0  # reactions that an item is supposed to have had both times: few reactions make no trend
+KEPT_S = 60.0  # how long the counts of a trend are kept before they are read anew
 LIMITS = ("max_k", "max_nu", "max_list", "max_batch", "max_body", "max_items")
 
 
@@ -94,14 +83,13 @@ class PageAsk:
     query: str = ""
     category: str | None = None
     tag: str | None = None
-    status: ItemStatus | None = None
+    status: answers.ItemStatus | None = None
     sort: Sort = "popular"
-    after: str | None = None
-    """Last item of the page before."""
+    after: str | None = None  # last item of the page before
     limit: int = 50
 
 
-def catalogue_page(context: ServiceContext, ask: PageAsk) -> CataloguePage:
+def catalogue_page(context: ServiceContext, ask: PageAsk) -> answers.CataloguePage:
     """Answer `GET /v1/items`."""
     served = context.current_model.served
     if ask.status == "waiting":
@@ -163,12 +151,12 @@ def _start(keys: Sequence[object], after: object) -> int:
     return keys.index(after) + 1
 
 
-def _page(served: ServedModel, items: list[CatalogueItem], total: int, end: int) -> CataloguePage:
+def _page(served: ServedModel, items: list[answers.CatalogueItem], total: int, end: int) -> answers.CataloguePage:
     following = items[-1].item if items and end < total else None
-    return CataloguePage(model=served.model_id, total=total, next=following, items=items)
+    return answers.CataloguePage(model=served.model_id, total=total, next=following, items=items)
 
 
-def catalogue_item(context: ServiceContext, item_id: str) -> CatalogueItem:
+def catalogue_item(context: ServiceContext, item_id: str) -> answers.CatalogueItem:
     """Answer `GET /v1/items/{item}`."""
     served = context.current_model.served
     row, stored = served.model.known_row(item_id), context.items.stored(item_id)
@@ -177,7 +165,7 @@ def catalogue_item(context: ServiceContext, item_id: str) -> CatalogueItem:
     return _item(context, served, served.model.item_row(item_id))
 
 
-def similar_items(context: ServiceContext, item_id: str, limit: int) -> SimilarItems:
+def similar_items(context: ServiceContext, item_id: str, limit: int) -> answers.SimilarItems:
     """Answer `GET /v1/items/{item}/similar`: available items by their correlation over the population."""
     served = context.current_model.served
     row = served.model.item_row(item_id)
@@ -185,7 +173,7 @@ def similar_items(context: ServiceContext, item_id: str, limit: int) -> SimilarI
     order = np.argsort(-likeness, kind="stable")
     is_open = (order != row) & (True if available is None else available[order])
     items = [_item(context, served, each, similarity=float(likeness[each])) for each in order[is_open][:limit].tolist()]
-    return SimilarItems(model=served.model_id, item=item_id, items=items)
+    return answers.SimilarItems(model=served.model_id, item=item_id, items=items)
 
 
 def similarities(served: ServedModel, row: int) -> FloatArray:
@@ -197,7 +185,7 @@ def similarities(served: ServedModel, row: int) -> FloatArray:
     return np.clip(np.asarray(covariances / scale, dtype=np.float64), -1.0, 1.0)
 
 
-def add_items(context: ServiceContext, batch: ItemBatch) -> ItemsStored:
+def add_items(context: ServiceContext, batch: ItemBatch) -> answers.ItemsStored:
     """Answer `POST /v1/items`: all of a batch or nothing."""
     if len(batch.items) > context.settings.max_items:
         raise ConfigError(f"the batch has {len(batch.items)} items; this server allows {context.settings.max_items}")
@@ -206,24 +194,24 @@ def add_items(context: ServiceContext, batch: ItemBatch) -> ItemsStored:
     return receipt
 
 
-def change_item(context: ServiceContext, item_id: str, fields: Mapping[str, Any]) -> ItemChanged:
+def change_item(context: ServiceContext, item_id: str, fields: Mapping[str, Any]) -> answers.ItemChanged:
     """Answer `PATCH /v1/items/{item}`."""
     if not fields:
         raise ConfigError("the change names no field; expected for instance {'hidden': true}")
     parsed = parse_fields(fields, f"item {item_id[:80]!r}")
     revision = context.items.store.patch(item_id, parsed, is_known=context.items.is_known)
     context.items.look()
-    return ItemChanged(revision=revision, item=catalogue_item(context, item_id))
+    return answers.ItemChanged(revision=revision, item=catalogue_item(context, item_id))
 
 
-def retire_item(context: ServiceContext, item_id: str) -> ItemRetired:
+def retire_item(context: ServiceContext, item_id: str) -> answers.ItemRetired:
     """Answer `DELETE /v1/items/{item}`."""
     revision, n_retired = context.items.store.retire([item_id], is_known=context.items.is_known)
     context.items.look()
-    return ItemRetired(item=item_id, revision=revision, duplicate=n_retired == 0)
+    return answers.ItemRetired(item=item_id, revision=revision, duplicate=n_retired == 0)
 
 
-def item_status(context: ServiceContext, served: ServedModel, item: Item) -> ItemStatus:
+def item_status(context: ServiceContext, served: ServedModel, item: Item) -> answers.ItemStatus:
     """Tell whether an item may be shown now, and why not."""
     stored, now = context.items.stored(item.id), served.recommender.clock()
     if stored is not None and stored.is_retired:
@@ -235,23 +223,23 @@ def item_status(context: ServiceContext, served: ServedModel, item: Item) -> Ite
     return "expired" if item.available_until is not None and item.available_until <= now else "active"
 
 
-def _item(context: ServiceContext, served: ServedModel, row: int, **optional: float | None) -> CatalogueItem:
+def _item(context: ServiceContext, served: ServedModel, row: int, **optional: float | None) -> answers.CatalogueItem:
     item, state = served.catalogue.item(row), new_item_state(served, row)
     (x, y), status = served.map_points[row].tolist(), item_status(context, served, item)
     known: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
     if state is not None:
         known["new"] = state
     rank = int(served.popularity[row])
-    return CatalogueItem(item=item.id, status=status, popularity_rank=rank, x=x, y=y, **vars(item), **known)
+    return answers.CatalogueItem(item=item.id, status=status, popularity_rank=rank, x=x, y=y, **vars(item), **known)
 
 
-def new_item_state(served: ServedModel, row: int) -> NewItemState | None:
+def new_item_state(served: ServedModel, row: int) -> answers.NewItemState | None:
     """Tell how far an item is known that the model was not trained with; None for any other."""
     items = served.recommender.new_items
     if items is None or row not in items:
         return None
     mean, place, trials = served.model.prior_mean, items.place(row), served.recommender._live.trials.counts
-    return NewItemState(
+    return answers.NewItemState(
         reactions=int(items.n_reactions[place]),
         trials=int(trials[place]) if place < len(trials) else 0,
         settled=items.is_settled(row),
@@ -260,7 +248,7 @@ def new_item_state(served: ServedModel, row: int) -> NewItemState | None:
     )
 
 
-def _waiting(context: ServiceContext, item: Item) -> CatalogueItem:
+def _waiting(context: ServiceContext, item: Item) -> answers.CatalogueItem:
     stored = context.items.stored(item.id)
-    status: ItemStatus = "retired" if stored is not None and stored.is_retired else "waiting"
-    return CatalogueItem(item=item.id, status=status, popularity_rank=None, x=None, y=None, **vars(item))
+    status: answers.ItemStatus = "retired" if stored is not None and stored.is_retired else "waiting"
+    return answers.CatalogueItem(item=item.id, status=status, popularity_rank=None, x=None, y=None, **vars(item))

@@ -19,14 +19,7 @@ from igcf.online.policies import named_policy
 from igcf.online.rules import read_rules
 from igcf.service.context import ServiceContext
 from igcf.service.errors import CatalogueMismatchError, ExperimentConflictError, RequestError
-from igcf.service.models.experiments import (
-    ArmDefinition,
-    ExperimentArm,
-    ExperimentDefinition,
-    ExperimentList,
-    ExperimentRequest,
-    ExperimentState,
-)
+from igcf.service.models import experiments
 from igcf.service.models.validation_messages import mistake
 from igcf.service.serving.experiments import is_running, layout_of, window
 from igcf.service.serving.model_swap import allowed_folder, follow, refuse_other_catalogue
@@ -34,7 +27,7 @@ from igcf.service.store.database import Database
 from igcf.service.store.decisions import ExperimentRow, announce, decide, experiment_rows
 
 
-def read_definition(file: Path) -> ExperimentDefinition:
+def read_definition(file: Path) -> experiments.ExperimentDefinition:
     """Read an experiment from a TOML file; the folders and files that it names are relative to it."""
     try:
         refuse_other_than_file(file)
@@ -45,14 +38,16 @@ def read_definition(file: Path) -> ExperimentDefinition:
             if isinstance(arm.get("rules"), str):
                 read_rules(file.parent / arm["rules"])
                 arm["rules"] = json.loads((file.parent / arm["rules"]).read_text(encoding="utf-8"))
-        return ExperimentDefinition.model_validate(given)
+        return experiments.ExperimentDefinition.model_validate(given)
     except ValidationError as error:
         raise ConfigError(f"{file}: {mistake(error.errors(include_url=False))}") from error
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(f"cannot read the experiment of {file}: {error}") from error
 
 
-def start_experiment(database: Database, asked: ExperimentDefinition, folder: Callable[[str], Path] = Path) -> None:
+def start_experiment(
+    database: Database, asked: experiments.ExperimentDefinition, folder: Callable[[str], Path] = Path
+) -> None:
     """Start an experiment on all servers of a store; the same one twice is started once.
 
     `folder` finds the folder of a model, and refuses one that may not be served.
@@ -88,7 +83,7 @@ def start_experiment(database: Database, asked: ExperimentDefinition, folder: Ca
     decide(database, change)
 
 
-def change_experiment(context: ServiceContext, ask: ExperimentRequest) -> ExperimentList:
+def change_experiment(context: ServiceContext, ask: experiments.ExperimentRequest) -> experiments.ExperimentList:
     """Answer `POST /v1/experiments`; this server follows at once, the others within a second."""
     database = context.store.database
     needed = {"start": "experiment", "shares": "shares", "promote": "arm"}.get(ask.action)
@@ -104,7 +99,7 @@ def change_experiment(context: ServiceContext, ask: ExperimentRequest) -> Experi
     else:
         stop_experiment(database)
     context.experiments.follow()
-    return ExperimentList(experiments=experiment_states(database))
+    return experiments.ExperimentList(experiments=experiment_states(database))
 
 
 def start_from_file(database: Database, file: Path) -> str | None:
@@ -117,7 +112,7 @@ def start_from_file(database: Database, file: Path) -> str | None:
     return None
 
 
-def _checked_arm(name: str, arm: ArmDefinition, folder: Callable[[str], Path]) -> tuple[Path, Model]:
+def _checked_arm(name: str, arm: experiments.ArmDefinition, folder: Callable[[str], Path]) -> tuple[Path, Model]:
     """Load the model of an arm, and refuse what could not be served."""
     if not arm.model:
         raise ConfigError(f"arm {name!r} has no model; name the folder of one")
@@ -167,7 +162,7 @@ def promote_arm(database: Database, arm: str) -> tuple[str, str, int]:
     return str(folder), found, generation
 
 
-def experiment_states(database: Database) -> list[ExperimentState]:
+def experiment_states(database: Database) -> list[experiments.ExperimentState]:
     """List the experiments of a store, the latest first."""
     by_name: dict[str, list[ExperimentRow]] = {}
     for row in experiment_rows(database):
@@ -175,17 +170,17 @@ def experiment_states(database: Database) -> list[ExperimentState]:
     return [experiment_state(rows[0], rows[-1]) for rows in by_name.values()]
 
 
-def experiment_state(row: ExperimentRow, first: ExperimentRow) -> ExperimentState:
+def experiment_state(row: ExperimentRow, first: ExperimentRow) -> experiments.ExperimentState:
     """Describe an experiment by its newest and its first row."""
     (start, end), now, cells = window(row), time.time(), layout_of(row).cells
     ended = row.time if not row.running else end if end <= now else None
-    return ExperimentState(
+    return experiments.ExperimentState(
         name=row.name,
         state="ended" if ended is not None else "planned" if now < start else "running",
         started=max(first.time, start),
         ended=ended,
         arms=[
-            ExperimentArm(
+            experiments.ExperimentArm(
                 arm=name,
                 share=sum(length for length, each in cells if each == name) / PARTS,
                 model=arm["model_id"],

@@ -85,11 +85,9 @@ class Experiments:
 
     def __init__(self, store: Store, settings: ServiceSettings, items: LiveItems, users: UsersInMemory) -> None:
         self._store, self._settings, self._items, self._users = store, settings, items, users
-        self.running: Experiment | None = None
-        """The experiment that was started and has not been stopped."""
+        self.running: Experiment | None = None  # the experiment that was started and has not been stopped
         self._lock = threading.Lock()
-        self.problem: str | None = None
-        """Why this server cannot follow the experiment that was started."""
+        self.problem: str | None = None  # why this server cannot follow the experiment that was started
 
     def place(self, user_id: str) -> Place | None:
         """Find what a user is served; None where no experiment says so."""

@@ -14,8 +14,7 @@ from igcf.service.lanes import in_lane
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import NewEvent, Receipt
 
-MOST = 256
-"""Reactions in one transaction; the others go into the next."""
+MOST = 256  # reactions in one transaction; the others go into the next
 
 
 @dataclass(slots=True)
@@ -28,8 +27,7 @@ class Reaction:
 
 
 Outcome = Receipt | IgcfError
-Joining = Callable[[], list[Reaction]]
-"""Called when the turn to write has come; returns those that have arrived since."""
+Joining = Callable[[], list[Reaction]]  # called when the turn to write has come; returns those that have arrived since
 
 
 StoreAll = Callable[..., list[Outcome | None]]

@@ -30,12 +30,9 @@ from igcf.service.store.records import Event, EvidenceKind, attributes_in, in_fo
 from igcf.service.store.store import Store
 from igcf.service.store.transfer import time_unit
 
-Aside = dict[str, tuple[int, float]]
-"""Items that a user skipped, and the revision and time at which they did."""
-MOST_USERS = Exposure().settled
-"""Users that count, per item."""
-OVERLAP_S = 10.0
-"""How far a look goes back behind the one before it: clocks differ, and a commit may take a while."""
+Aside = dict[str, tuple[int, float]]  # items that a user skipped, and the revision and time at which they did
+MOST_USERS = Exposure().settled  # users that count, per item
+OVERLAP_S = 10.0  # how far a look goes back behind the one before it: clocks differ, and a commit may take a while
 
 
 def load_user(served: ServedModel, events: Sequence[Event]) -> Session:
@@ -114,8 +111,7 @@ class ItemsFromLog:
     def _start_again(self) -> None:
         self._samples: dict[str, dict[int, tuple[str, UserEvidence]]] = {}
         """By item, the users that count with their evidence, by the numbers drawn for them."""
-        self._overfull: set[str] = set()
-        """Items to which more users have reacted than count."""
+        self._overfull: set[str] = set()  # items to which more users have reacted than count
         self._revisions: dict[str, int] = {}
         self._since = -math.inf
         self._deleted: set[tuple[str, float]] = set()

@@ -10,8 +10,7 @@ from igcf.item import Item
 from igcf.service.serving.served_model import CurrentModel, ServedModel
 from igcf.service.store.items import ItemStore, StoredItem
 
-STALE_S = 0.8
-"""An answer looks at the store itself where the last look is longer ago than this."""
+STALE_S = 0.8  # an answer looks at the store itself where the last look is longer ago than this
 
 
 class LiveItems:
@@ -29,8 +28,7 @@ class LiveItems:
         self._joined: dict[CurrentModel, dict[str, Item]] = {current: {}}
         """The items that joined each model in service, by what their vectors were made of."""
         self._looked = float("-inf")
-        self.revision = 0
-        """Revision of the catalogue that is in force here."""
+        self.revision = 0  # revision of the catalogue that is in force here
         self.look()
 
     @property

@@ -22,8 +22,7 @@ from igcf.service.store.store import Store
 
 log = logging.getLogger("igcf.service")
 LOOK_EVERY_S = 0.5
-READY_EVERY = 10
-"""Turns between two looks at the readiness, for its gauge."""
+READY_EVERY = 10  # turns between two looks at the readiness, for its gauge
 
 
 class Repeated:
@@ -120,8 +119,7 @@ def _store_problem(store: Store) -> str | None:
     return None
 
 
-LEAST_OVERLAP = 0.5
-"""Share of the items in service that the next model must know, unless it is forced."""
+LEAST_OVERLAP = 0.5  # share of the items in service that the next model must know, unless it is forced
 
 
 def load_and_announce(context: ServiceContext, folder: str, *, force: bool = False) -> ModelLoaded:

@@ -12,23 +12,9 @@ from igcf.errors import ConfigError
 from igcf.online import Policy, Session
 from igcf.online.evidence import LoggedBelief
 from igcf.service.context import ServiceContext
-from igcf.service.models.page_responses import (
-    Beliefs,
-    BelievedItem,
-    CatalogueChange,
-    Choice,
-    Choices,
-    Generation,
-    Outcome,
-    PopularItem,
-    Region,
-    Regions,
-    StartingItem,
-    StartingItems,
-    Stats,
-    StoreHealth,
-)
+from igcf.service.models import page_responses as answers
 from igcf.service.models.requests import PolicyName
+from igcf.service.models.responses import ScoredItem
 from igcf.service.serving.catalogue import model_info, new_item_state
 from igcf.service.serving.experiment_changes import experiment_states
 from igcf.service.serving.recommending import pick_items, resolve_policy
@@ -38,8 +24,7 @@ from igcf.service.serving.users import UsersInMemory
 from igcf.service.store import figures
 from igcf.service.store.decisions import announcements
 
-MOST_IN_REGION = 4_000
-"""Items of a region that the page may draw: as many as its whole map."""
+MOST_IN_REGION = 4_000  # items of a region that the page may draw: as many as its whole map
 
 
 def choices(
@@ -51,12 +36,12 @@ def choices(
     nu: float | None,
     item: str | None,
     values: Sequence[float | None],
-) -> Choices:
-    """Answer `GET /page/users/{user}/choices`."""
+) -> answers.Choices:
+    """Answer `GET /page/users/{user}/choices`; nothing is learned, logged or counted as shown."""
     place = context.place(user_id)
     served = place.served
     used, chooser = resolve_policy(context.settings, place.policy, place.explore, policy, nu)
-    outcomes: list[Outcome] = []
+    outcomes: list[answers.Outcome] = []
     with context.users.open(served, user_id) as user:
         if item is not None:
             served.model.item_row(item)
@@ -64,14 +49,14 @@ def choices(
             after = _copied(served, user.session)
             if item is not None:
                 after.observe(item, value)
-            outcomes.append(Outcome(value=value, items=_chosen(served, after, chooser, k, user.aside)))
+            outcomes.append(answers.Outcome(value=value, items=_chosen(served, after, chooser, k, user.aside)))
         revision = user.revision
-    return Choices(user=user_id, model=served.model_id, revision=revision, policy=used, item=item, outcomes=outcomes)
+    return answers.Choices(
+        user=user_id, model=served.model_id, revision=revision, policy=used, item=item, outcomes=outcomes
+    )
 
 
-def beliefs(
-    users: UsersInMemory, served: ServedModel, user_id: str, *, top: int, with_seen: bool, popular: int = 0
-) -> Beliefs:
+def beliefs(users: UsersInMemory, served: ServedModel, user_id: str, *, top: int, popular: int) -> answers.Beliefs:
     """Answer `GET /page/users/{user}/beliefs`."""
     with users.open(served, user_id) as user:
         revision, belief, chances = user.revision, user.session.belief, user.session.chances()
@@ -85,40 +70,40 @@ def beliefs(
     order = np.argsort(-means, kind="stable")
     if available is not None:  # what cannot be shown is not put before anybody
         order = order[available[order]]
-    order = order[: top + (0 if with_seen else len(reactions))]
+    unseen = [row for row in order[: top + len(reactions)].tolist() if ids[row] not in reactions]
+    scores = {"mean": means, "std": stds, **chances._asdict()}
 
     def believed(row: int) -> dict[str, Any]:
-        scores = {"mean": means, "std": stds, **chances._asdict()}
-        return {name: float(each[row]) for name, each in scores.items()} | {"seen": ids[row] in reactions}
+        return served.named(row) | {name: float(each[row]) for name, each in scores.items()}
 
-    return Beliefs(
+    return answers.Beliefs(
         user=user_id,
         model=served.model_id,
         revision=revision,
-        top=[
-            BelievedItem(**served.named(row), **believed(row))
-            for row in [row for row in order.tolist() if with_seen or ids[row] not in reactions][:top]
-        ],
-        popular=[PopularItem(**served.named(row) | believed(row)) for row in served.popular_rows[:popular].tolist()],
+        top=[ScoredItem(**believed(row)) for row in unseen[:top]],
+        popular=[answers.PopularItem(**believed(row)) for row in served.popular_rows[:popular].tolist()],
         taste=taste_of(served.model, belief, rows_hit),
     )
 
 
-def regions(served: ServedModel) -> Regions:
+def regions(served: ServedModel) -> answers.Regions:
     """Answer `GET /page/regions`."""
     groups, ids = groups_of(served.model), served.model.item_ids
     found = zip(groups.names, groups.rows, strict=True) if groups.kind == "items" else ()
-    return Regions(
+    return answers.Regions(
         model=served.model_id,
-        regions=[Region(name=name, items=[ids[row] for row in rows[:MOST_IN_REGION].tolist()]) for name, rows in found],
+        regions=[
+            answers.Region(name=name, items=[ids[row] for row in rows[:MOST_IN_REGION].tolist()])
+            for name, rows in found
+        ],
     )
 
 
-def starting_items(context: ServiceContext, k: int) -> StartingItems:
+def starting_items(context: ServiceContext, k: int) -> answers.StartingItems:
     """Answer `GET /page/start`."""
     served = context.current_model.served
-    return StartingItems(
-        model=served.model_id, items=[StartingItem(**served.named(row)) for row in starting_rows(served, k)]
+    return answers.StartingItems(
+        model=served.model_id, items=[answers.StartingItem(**served.named(row)) for row in starting_rows(served, k)]
     )
 
 
@@ -132,11 +117,13 @@ def _copied(served: ServedModel, session: Session) -> Session:
     return copied
 
 
-def _chosen(served: ServedModel, session: Session, policy: Policy, k: int, aside: Sequence[str]) -> list[Choice]:
+def _chosen(
+    served: ServedModel, session: Session, policy: Policy, k: int, aside: Sequence[str]
+) -> list[answers.Choice]:
     """The best items that are left; fewer than `k` at the end of the catalogue."""
     picks = pick_items(session, k, fewer=True, exclude=aside, policy=policy)
     return [
-        Choice(
+        answers.Choice(
             **served.named(served.model.item_row(pick.item_id)),
             **pick._asdict(),
             reason="please" if pick.mean_rank <= max(1, pick.rank) else "learn",
@@ -169,7 +156,7 @@ def _spread(served: ServedModel) -> list[int]:
     vectors = model.item_vectors[rows].astype(np.float64)
     cov: FloatArray = vectors @ model.prior_cov @ vectors.T
     left = np.diag(cov).copy()
-    firsts = [next(iter(served.categories(row)), "") for row in rows.tolist()]
+    firsts = [next(iter(served.named(row)["categories"]), "") for row in rows.tolist()]
     turns = dict.fromkeys(firsts, 0)
     chosen: list[int] = []
     factors = np.zeros((n_popular, min(LONGEST, n_popular)))
@@ -187,8 +174,7 @@ def _spread(served: ServedModel) -> list[int]:
 
 TYPES = {f".{name}": f"image/{name}" for name in ("avif", "gif", "jpeg", "png", "webp")} | {".jpg": "image/jpeg"}
 """Content types by the ending of a file; others are not shown, SVG among them, because it may hold scripts."""
-LARGEST = 5_000_000
-"""Bytes of a picture; a larger one is not shown."""
+LARGEST = 5_000_000  # bytes of a picture; a larger one is not shown
 
 
 @dataclass(frozen=True)
@@ -197,8 +183,7 @@ class Picture:
 
     content: bytes
     media_type: str
-    mark: str
-    """Changes when the file does."""
+    mark: str  # changes when the file does
 
 
 class Pictures:
@@ -227,23 +212,22 @@ class Pictures:
         return Picture(content, TYPES[path.suffix.lower()], f'"{changed:x}-{len(content):x}"')
 
 
-LISTED = 8
-"""Rows of the dashboard's tables."""
+LISTED = 8  # rows of the dashboard's tables
 
 
-def statistics(context: ServiceContext) -> Stats:
+def statistics(context: ServiceContext) -> answers.Stats:
     """Answer `GET /page/stats`."""
     served, database = context.current_model.served, context.store.database
     threshold = served.model.reward.threshold
-    return Stats(
+    return answers.Stats(
         model=model_info(context.current_model, context.settings),
         experiment=next((each for each in experiment_states(database)[:1] if each.state != "ended"), None),
         generations=[
-            Generation(generation=each.generation, model=each.model, time=each.time)
+            answers.Generation(generation=each.generation, model=each.model, time=each.time)
             for each in announcements(database, LISTED)
         ],
         catalogue_changes=[
-            CatalogueChange(
+            answers.CatalogueChange(
                 item=item_id,
                 title=served.title_of(item_id),
                 state="retired" if retired else "changed" if updated > added + 1.0 else "new",
@@ -254,5 +238,5 @@ def statistics(context: ServiceContext) -> Stats:
             )
             for item_id, retired, added, updated, reactions, hits in figures.latest_changes(database, threshold, LISTED)
         ],
-        store=StoreHealth(kind="postgresql" if database.is_postgres else "sqlite", **figures.sizes(database)),
+        store=answers.StoreHealth(kind="postgresql" if database.is_postgres else "sqlite", **figures.sizes(database)),
     )

@@ -12,42 +12,33 @@ from igcf.errors import ConfigError, FeedbackError, IgcfError
 from igcf.online.attributes import context_shift, encode_attributes
 from igcf.service.context import ServiceContext
 from igcf.service.errors import EventConflictError, RequestError, UnknownEventError, problem
+from igcf.service.models import responses
 from igcf.service.models.requests import Feedback, History, LoggedReaction, UserFeedback
-from igcf.service.models.responses import (
-    AttributesReceipt,
-    BatchEntry,
-    BatchReceipt,
-    EvidenceKind,
-    FeedbackReceipt,
-    HistoryReceipt,
-    MergeReceipt,
-)
 from igcf.service.serving.experiments import Place
 from igcf.service.serving.group_commit import Joining, Outcome, Reaction, received
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.store.records import Appended, Event, NewEvent, Receipt, attributes_in, in_force
 from igcf.service.store.transfer import logged_event_id
 
-SKIP, SHOWN = "skip", "shown"
-"""Kinds of feedback without a value: not now, and shown without a reaction."""
+SKIP, SHOWN = "skip", "shown"  # kinds of feedback without a value: not now, and shown without a reaction
 
 
-def react(context: ServiceContext, user_id: str, reaction: Feedback) -> FeedbackReceipt:
+def react(context: ServiceContext, user_id: str, reaction: Feedback) -> responses.FeedbackReceipt:
     """Store one reaction and learn from it; it is durable when this returns."""
     place = context.place(user_id)
     return _told(store_reactions(context, place.served, user_id, [checked_event(place, reaction)])[0])
 
 
-async def react_together(context: ServiceContext, user_id: str, reaction: Feedback) -> FeedbackReceipt:
+async def react_together(context: ServiceContext, user_id: str, reaction: Feedback) -> responses.FeedbackReceipt:
     """Do what `react` does, in one transaction with the reactions of others that come at the same time."""
     place = context.place(user_id)
     mine = Reaction(place.served, user_id, checked_event(place, reaction))
     return _told(await context.reactions.store(mine, partial(store_together, context)))
 
 
-def _told(receipt: Receipt) -> FeedbackReceipt:
+def _told(receipt: Receipt) -> responses.FeedbackReceipt:
     refuse_conflict(receipt)
-    return FeedbackReceipt(revision=receipt.revision, duplicate=receipt.duplicate, event_id=receipt.event_id)
+    return responses.FeedbackReceipt(revision=receipt.revision, duplicate=receipt.duplicate, event_id=receipt.event_id)
 
 
 def refuse_conflict(receipt: Receipt) -> None:
@@ -62,7 +53,7 @@ def refuse_conflict(receipt: Receipt) -> None:
         )
 
 
-def add_history(context: ServiceContext, user_id: str, history: History) -> HistoryReceipt:
+def add_history(context: ServiceContext, user_id: str, history: History) -> responses.HistoryReceipt:
     """Store logged reactions of one user; the belief follows when the user is next asked for."""
     if (n := len(history.reactions)) > (most := context.settings.max_list):
         raise ConfigError(f"the history has {n} reactions; this server allows {most} at a time")
@@ -71,7 +62,7 @@ def add_history(context: ServiceContext, user_id: str, history: History) -> Hist
     appended = context.store.append(user_id, events, served.model_id)
     context.metrics.feedback.labels("logged").inc(len(appended.fresh))
     conflicts = [receipt.event_id for receipt in appended.receipts if receipt.conflict is not None]
-    return HistoryReceipt(
+    return responses.HistoryReceipt(
         user=user_id,
         revision=appended.version[1],
         stored=len(appended.fresh),
@@ -88,12 +79,12 @@ def logged_event(served: ServedModel, user_id: str, reaction: LoggedReaction) ->
     return NewEvent(event_id, reaction.item, value, evidence="logged", kind=reaction.kind, time=reaction.time)
 
 
-def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | RequestError]) -> BatchReceipt:
+def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | RequestError]) -> responses.BatchReceipt:
     """Store reactions of many users in one transaction; an error takes the place of a receipt."""
     if len(entries) > context.settings.max_batch:
         raise ConfigError(f"the batch has {len(entries)} reactions; this server allows {context.settings.max_batch}")
     checked: list[Reaction] = []
-    results: list[BatchEntry | None] = []
+    results: list[responses.BatchEntry | None] = []
     for entry in entries:
         try:
             if isinstance(entry, RequestError):
@@ -108,21 +99,21 @@ def react_batch(context: ServiceContext, entries: Sequence[UserFeedback | Reques
     duplicates = sum(entry.duplicate is True for entry in entered)
     failed = sum(entry.error is not None for entry in entered)
     stored = len(entered) - duplicates - failed
-    return BatchReceipt(stored=stored, duplicates=duplicates, failed=failed, results=entered)
+    return responses.BatchReceipt(stored=stored, duplicates=duplicates, failed=failed, results=entered)
 
 
-def _entry(outcome: Outcome | None) -> BatchEntry:
+def _entry(outcome: Outcome | None) -> responses.BatchEntry:
     try:
         receipt = received(outcome)
         refuse_conflict(receipt)
     except IgcfError as error:
         return _failed(error)
-    return BatchEntry(receipt.revision, receipt.duplicate, receipt.event_id)
+    return responses.BatchEntry(receipt.revision, receipt.duplicate, receipt.event_id)
 
 
-def _failed(error: IgcfError) -> BatchEntry:
+def _failed(error: IgcfError) -> responses.BatchEntry:
     told = problem(error)
-    return BatchEntry(error=told["error"], message=told["message"])
+    return responses.BatchEntry(error=told["error"], message=told["message"])
 
 
 def checked_event(place: Place, reaction: Feedback) -> NewEvent:
@@ -131,7 +122,7 @@ def checked_event(place: Place, reaction: Feedback) -> NewEvent:
     if not place.knows_elsewhere(reaction.item):  # else it was shown before the user came into this arm, or elsewhere
         served.model.item_row(reaction.item)
     kind, value, details = reaction.kind, reaction.value, None
-    evidence: EvidenceKind = "skip" if kind == SKIP else "shown"
+    evidence: responses.EvidenceKind = "skip" if kind == SKIP else "shown"
     if reaction.context and kind != SKIP:
         context_shift(served.model, place.own_part("context_effect", reaction.context))
         details = json.dumps(reaction.context, sort_keys=True, allow_nan=False)
@@ -141,17 +132,8 @@ def checked_event(place: Place, reaction: Feedback) -> NewEvent:
         raise FeedbackError(f"kind {kind!r} has no value, got {value!r}; leave the value out")
     else:
         kind = None
-    return NewEvent(
-        reaction.event_id or uuid.uuid4().hex,
-        reaction.item,
-        value,
-        reaction.recommendation_id,
-        evidence,
-        kind,
-        reaction.time,
-        model=served.model_id,
-        details=details,
-    )
+    given = (reaction.item, value, reaction.recommendation_id, evidence, kind, reaction.time)
+    return NewEvent(reaction.event_id or uuid.uuid4().hex, *given, model=served.model_id, details=details)
 
 
 def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> float:
@@ -219,8 +201,8 @@ def _metric_kind(served: ServedModel, event: Event) -> str:
     return "satisfied" if event.value >= served.model.reward.threshold else "unsatisfied"
 
 
-def set_attributes(context: ServiceContext, user_id: str, attributes: dict[str, Any]) -> AttributesReceipt:
-    """Replace a user's attributes; idempotent."""
+def set_attributes(context: ServiceContext, user_id: str, attributes: dict[str, Any]) -> responses.AttributesReceipt:
+    """Replace what is known of a user beside reactions; the same again changes nothing."""
     place = context.place(user_id)
     encoded = encode_attributes(place.served.model, place.own_part("attribute_prior", attributes))
     known = {name: value for name, value in attributes.items() if value is not None}
@@ -231,7 +213,7 @@ def set_attributes(context: ServiceContext, user_id: str, attributes: dict[str, 
         event = NewEvent(uuid.uuid4().hex, None, None, evidence="attributes", details=details)
         revision = context.store.append(user_id, [event], place.served.model_id).version[1]
     ignored = [] if encoded is None else list(encoded.ignored)
-    return AttributesReceipt(user=user_id, revision=revision, attributes=known, ignored=ignored)
+    return responses.AttributesReceipt(user=user_id, revision=revision, attributes=known, ignored=ignored)
 
 
 def retract(context: ServiceContext, user_id: str, event_id: str) -> int:
@@ -252,7 +234,7 @@ def forget(context: ServiceContext, user_id: str) -> int:
     return deleted
 
 
-def merge(context: ServiceContext, user_id: str, visitor: str) -> MergeReceipt:
+def merge(context: ServiceContext, user_id: str, visitor: str) -> responses.MergeReceipt:
     """Answer `POST /v1/users/{user}/merge`."""
     if visitor == user_id:
         raise ConfigError(f"user {user_id!r} cannot be merged into itself; name the visitor in 'from'")

@@ -20,16 +20,8 @@ from igcf.online.rules import RulesWithin
 from igcf.service.context import ServiceContext
 from igcf.service.errors import RequestCancelledError, problem
 from igcf.service.lanes import budget_of_request, in_lane
+from igcf.service.models import responses
 from igcf.service.models.requests import BatchRequest, PolicyName, RecommendationRequest
-from igcf.service.models.responses import (
-    BatchResponse,
-    BatchResult,
-    PolicyUsed,
-    PropensityKind,
-    Reason,
-    RecommendationResponse,
-    RecommendedItem,
-)
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.serving.users import OpenUser
 from igcf.service.settings import ServiceSettings
@@ -37,7 +29,7 @@ from igcf.service.store.audit import Answer
 from igcf.service.store.records import Version
 
 
-def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchResponse:
+def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> responses.BatchResponse:
     """Answer `POST /v1/recommendations`; an error for one user takes the place of their answer."""
     if len(set(ask.users)) < len(ask.users):
         twice = next(user for user in ask.users if ask.users.count(user) > 1)
@@ -56,31 +48,27 @@ def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> BatchRespon
     for user in ask.users:
         try:
             budget.check()
-            results.append(BatchResult(user=user, answer=recommend(context, user, own, versions.get(user))))
+            results.append(responses.BatchResult(user=user, answer=recommend(context, user, own, versions.get(user))))
         except RequestCancelledError:
             raise
         except IgcfError as error:
             told = problem(error)
-            results.append(BatchResult(user=user, error=told["error"], message=told["message"]))
-    return BatchResponse(results=results)
+            results.append(responses.BatchResult(user=user, error=told["error"], message=told["message"]))
+    return responses.BatchResponse(results=results)
 
 
-QUICK_K = 25
-"""Items that an answer may have to be computed in the event loop; rules never are."""
-QUICK_CATCH_UP = 2
-"""Reactions that a session may be behind and still count as warm, where the log is a local file."""
-DRAWS = 100
-"""Draws from the belief of which one makes a sampled answer, so that its propensity is known."""
+QUICK_K = 25  # items that an answer may have to be computed in the event loop; rules never are
+QUICK_CATCH_UP = 2  # reactions that a session may be behind and still count as warm, where the log is a local file
+DRAWS = 100  # draws from the belief of which one makes a sampled answer, so that its propensity is known
 PROPENSITIES = ("propensity", "slot_propensity", "propensity_error")
-LONGEST_KEPT = 10_000
-"""Characters of rules that are kept parsed; longer ones would fill the memory."""
+LONGEST_KEPT = 10_000  # characters of rules that are kept parsed; longer ones would fill the memory
 LOGGED = ("item", "score", "mean", "std", "chance", "mean_rank", "reason", *PROPENSITIES)
 """Fields of an item that the audit log keeps."""
 
 
 async def recommend_quickly(
     context: ServiceContext, user_id: str, ask: RecommendationRequest
-) -> RecommendationResponse:
+) -> responses.RecommendationResponse:
     """Answer without a thread when that is a matter of microseconds, which is most of the time.
 
     That is so when the user is in memory and nothing is sampled; handing the work to a thread and back would take
@@ -107,7 +95,7 @@ async def recommend_quickly(
 
 def recommend(
     context: ServiceContext, user_id: str, ask: RecommendationRequest, version: Version | None = None
-) -> RecommendationResponse:
+) -> responses.RecommendationResponse:
     """Choose the items that a user is shown, and log them.
 
     `ask.reserve` asks for up to so many items that would come next. They are neither logged nor counted as shown: a
@@ -130,11 +118,11 @@ def recommend(
         picks, next_picks, revision = found[: ask.k], found[ask.k :], user.revision
     k = len(picks)
     is_shaped = rules is not None and not rules.compiled(served.catalogue).is_filter
-    otherwise: Reason = "rule" if is_shaped else "learn"
-    kind: PropensityKind = "exact" if policy.propensity == "exact" else "estimated"
+    otherwise: responses.Reason = "rule" if is_shaped else "learn"
+    kind: responses.PropensityKind = "exact" if policy.propensity == "exact" else "estimated"
     if not any(isfinite(pick.propensity) for pick in picks):
         kind = "unknown"
-    answer = RecommendationResponse(
+    answer = responses.RecommendationResponse(
         user=user_id,
         model=served.model_id,
         revision=revision,
@@ -216,7 +204,7 @@ def check_limits(settings: ServiceSettings, ask: RecommendationRequest) -> None:
 
 def resolve_policy(
     settings: ServiceSettings, own: PolicyChoice, explore: float, policy: PolicyName | None, nu: float | None
-) -> tuple[PolicyUsed, Policy]:
+) -> tuple[responses.PolicyUsed, Policy]:
     """Describe and build the policy of a request: `policy` and `nu` as far as it names them, otherwise `own`."""
     if nu is not None and not 0 <= nu <= settings.max_nu:
         raise ConfigError(f"nu must be between 0 and {settings.max_nu:g}, got {nu:g}")
@@ -224,16 +212,18 @@ def resolve_policy(
 
 
 @lru_cache(maxsize=100)
-def _policy(name: str, asked: float | None, own: float | None, explore: float | None) -> tuple[PolicyUsed, Policy]:
+def _policy(
+    name: str, asked: float | None, own: float | None, explore: float | None
+) -> tuple[responses.PolicyUsed, Policy]:
     nu = own if asked is None and has_nu(name) else asked
     given = {"name": name, "nu": nu, "explore": explore}
-    used = PolicyUsed.model_validate({each: value for each, value in given.items() if value is not None})
+    used = responses.PolicyUsed.model_validate({each: value for each, value in given.items() if value is not None})
     return used, named_policy(name, nu=nu)
 
 
 def _items(
-    served: ServedModel, picks: Sequence[Recommendation], k: int, otherwise: Reason = "learn"
-) -> list[RecommendedItem]:
+    served: ServedModel, picks: Sequence[Recommendation], k: int, otherwise: responses.Reason = "learn"
+) -> list[responses.RecommendedItem]:
     model, new_items = served.model, served.recommender.new_items
     found = []
     for pick in picks:
@@ -243,14 +233,14 @@ def _items(
             del fields["propensity_error"]
         # the reserve follows the first k
         reason = "please" if pick.mean_rank <= max(k, pick.rank) else otherwise
-        item = RecommendedItem(**served.named(row), **fields, reason=reason)
+        item = responses.RecommendedItem(**served.named(row), **fields, reason=reason)
         if new_items is not None and row in new_items and not new_items.is_settled(row):
             item.new = True
         found.append(item)
     return found
 
 
-def _logged(answer: RecommendationResponse, no_reaction_s: float | None, *, is_shaped: bool) -> Answer:
+def _logged(answer: responses.RecommendationResponse, no_reaction_s: float | None, *, is_shaped: bool) -> Answer:
     now, used = time.time(), answer.policy.model_dump(exclude_unset=True)
     return Answer(
         recommendation_id=answer.recommendation_id,

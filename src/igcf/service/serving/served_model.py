@@ -22,8 +22,7 @@ from igcf.online.policies import own_policy
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.store import Store
 
-MAP_RADIUS = 2.0
-"""95 % of the items are within this distance from the middle of the map."""
+MAP_RADIUS = 2.0  # 95 % of the items lie within this distance from the middle of the map
 
 
 def map_points(model: Model) -> FloatArray:
@@ -50,12 +49,9 @@ class CurrentModel:
 
     def __init__(self, served: "ServedModel", generation: int) -> None:
         self.served = served
-        self.generation = generation
-        """Number of the announced model that is in service."""
-        self.problem: str | None = None
-        """Why a newer model that was announced is not the one in service."""
-        self.lock = threading.Lock()
-        """Held while a model is loaded: one swap at a time."""
+        self.generation = generation  # number of the announced model that is in service
+        self.problem: str | None = None  # why a newer model that was announced is not the one in service
+        self.lock = threading.Lock()  # held while a model is loaded, so that swaps come one after the other
 
     @classmethod
     def announced(cls, store: Store, folder: Path, settings: ServiceSettings) -> "CurrentModel":
@@ -95,18 +91,14 @@ class ServedModel:
         seed = randbits(64)  # servers, and one server before and after a restart, must not draw alike
         self.recommender = Recommender(model, own_policy(policy), forgetting=forgetting, index=index, seed=seed)
         self.recommender._live.from_sessions = False  # new items are learned from the log
-        self.lists = lists
-        """The index that candidates come from; None: all items are scored."""
+        self.lists = lists  # the index that candidates come from; None: all items are scored
         self.started_with = dict(zip(model.item_ids[model.n_trained :], model.evidence, strict=True))
         """Evidence about added items that the model came with."""
         self.model_id = model_id
         self.folder = folder
-        self.trained: ServedModel = self
-        """The model as it was loaded, without the items that came later."""
-        self.key = model_id
-        """Differs between the same model with and without items that came later."""
-        self.policy = policy
-        """How items are chosen when a request does not say."""
+        self.trained: ServedModel = self  # the model as it was loaded, without the items that came later
+        self.key = model_id  # differs between the same model with and without items that came later
+        self.policy = policy  # how items are chosen when a request does not say
         self.map_points = map_points(model)
         self.popular_rows: IntArray = np.argsort(-model.expected(model.prior_mean), kind="stable")
         """Rows of the items, the population's favourite first."""
@@ -163,16 +155,12 @@ class ServedModel:
         row, titles = self.model.known_row(item_id), self.catalogue.titles
         return None if row is None or not titles else titles[row]
 
-    def categories(self, row: int) -> list[str]:
-        """Look up the categories of an item."""
-        categories = self.catalogue.categories
-        return list(categories[row]) if categories else []
-
     def named(self, row: int) -> dict[str, Any]:
         """Return the fields of `NamedItem`."""
-        item_id, rank = self.model.item_ids[row], self.popularity.item(row)
-        title, categories = self.title_of(item_id), self.categories(row)
-        return {"item": item_id, "title": title, "categories": categories, "popularity_rank": rank}
+        catalogue, rank = self.catalogue, self.popularity.item(row)
+        title = catalogue.titles[row] if catalogue.titles else None
+        categories = list(catalogue.categories[row]) if catalogue.categories else []
+        return {"item": catalogue.item_ids[row], "title": title, "categories": categories, "popularity_rank": rank}
 
     def available(self) -> BoolArray | None:
         """Return which items may be shown now, (items,); None: all of them."""

@@ -27,30 +27,20 @@ from igcf.online import Belief, Recommender
 from igcf.online.chance import ChanceScale
 from igcf.service.models.page_responses import Confidence, GroupTaste, Standing, Taste
 
-FEWEST_ITEMS = 3
-"""Smallest group that is named."""
-MOST_CATEGORIES = 300
-"""The largest categories are used, where there are more."""
+FEWEST_ITEMS = 3  # smallest group that is named
+MOST_CATEGORIES = 300  # the largest categories are used, where there are more
 MOST_CLUSTERS = 8
-CLUSTERED = 5_000
-"""Clusters are found among so many of the best-known items; the others join the nearest."""
+CLUSTERED = 5_000  # clusters are found among so many of the best-known items; the others join the nearest
 CLUSTER_STEPS = 20
-LONGEST_NAME = 32
-"""Characters of the two titles that name a cluster; beyond, one title is enough."""
-MOST_BELIEVED = 5.0
-"""Standard deviations beyond which a belief counts no more: it may be certain where nobody differs."""
-STEPS = 30
-"""Steps of Newton's method at most; a few are enough."""
-LEAST_CHANCE = 0.02
-"""Chances of the population are kept this far from 0 and 1."""
-RIGHT = 0.88
-"""Least probability that everything in a sentence is right."""
+LONGEST_NAME = 32  # characters of the two titles that name a cluster; beyond, one title is enough
+MOST_BELIEVED = 5.0  # standard deviations beyond which a belief counts no more: it may be certain where nobody differs
+STEPS = 30  # steps of Newton's method at most; a few are enough
+LEAST_CHANCE = 0.02  # chances of the population are kept this far from 0 and 1
+RIGHT = 0.88  # least probability that everything in a sentence is right
 FAIRLY_SURE, SURE = 0.93, 0.97
-FEWEST_REACTIONS = 2
-"""Successes of a group that is liked, failures of one that is liked less."""
+FEWEST_REACTIONS = 2  # successes of a group that is liked, failures of one that is liked less
 MOST_NAMED = 3
-FIRST_IMPRESSION = 2.5
-"""Least difference of lifts for a comparison of two clusters, neither certain enough to be named."""
+FIRST_IMPRESSION = 2.5  # least difference of lifts for a comparison of two clusters, neither certain enough to be named
 NOUNS = dict.fromkeys(("synthetic", "ml-100k", "ml-1m", "eachmovie"), "films") | {"kuairec": "videos"}
 COUNTABLE = {"album", "artist", "article", "book", "film", "game", "movie", "product", "song", "track", "video"}
 """Columns of items that say what the items are."""
@@ -60,37 +50,27 @@ COUNTABLE = {"album", "artist", "article", "book", "film", "game", "movie", "pro
 class Groups:
     """The groups of a model's items, independent of the user."""
 
-    kind: Literal["categories", "items"]
-    """What names them: their category, or their best-known items."""
+    kind: Literal["categories", "items"]  # what names them: their category, or their best-known items
     names: tuple[str, ...]
-    rows: tuple[IntArray, ...]
-    """Rows of the items of each group."""
-    of_row: dict[int, list[int]]
-    """Numbers of the groups that an item belongs to."""
-    directions: FloatArray
-    """Average of a group minus that of the catalogue, in the space of users, shape (groups, d)."""
-    moments: FloatArray
-    """Sums of the outer products of the vectors of its items, shape (groups, span, span)."""
-    span: slice
-    """Part of the user's vector that the moments are about."""
+    rows: tuple[IntArray, ...]  # rows of the items of each group
+    of_row: dict[int, list[int]]  # numbers of the groups that an item belongs to
+    directions: FloatArray  # average of a group minus that of the catalogue, in the space of users, shape (groups, d)
+    moments: FloatArray  # sums of the outer products of the vectors of its items, shape (groups, span, span)
+    span: slice  # part of the user's vector that the moments are about
     contrasts: FloatArray
     """The directions in the space of groups: which shares its items have of each, shape (groups, groups)."""
-    population: FloatArray
-    """Log odds that each item pleases a stranger, shape (items,)."""
-    prior: FloatArray
-    """Variance of the population over the items of each group."""
+    population: FloatArray  # log odds that each item pleases a stranger, shape (items,)
+    prior: FloatArray  # variance of the population over the items of each group
 
 
 class Evidence(NamedTuple):
     """What is known about the groups, arrays of one entry per name."""
 
-    lift: FloatArray
-    """Log odds that a group is liked more than the catalogue, beyond those of a stranger."""
+    lift: FloatArray  # log odds that a group is liked more than the catalogue, beyond those of a stranger
     liked: FloatArray
     """Probabilities that a group is liked more than the catalogue; 0 where the reactions say otherwise."""
     less: FloatArray
-    hits: IntArray
-    """Reactions to items of each group that were successes."""
+    hits: IntArray  # reactions to items of each group that were successes
     misses: IntArray
 
 

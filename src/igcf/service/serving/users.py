@@ -12,27 +12,16 @@ from typing import Any
 import numpy as np
 
 from igcf.online import Session
-from igcf.service.models.responses import (
-    AttributePart,
-    BeliefSummary,
-    ContributionPart,
-    ExplanationResponse,
-    PastReaction,
-    Scores,
-    UserState,
-)
+from igcf.service.models import responses
 from igcf.service.serving.learning import Aside, contexts_of, load_user, skipped, usable
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.records import Appended, Event, Version, attributes_in, in_force, user_hash
 from igcf.service.store.store import Store
 
-CATCH_UP = 16
-"""Reactions that a session learns one by one; beyond that it is loaded anew."""
-FEW = 4
-"""Reactions that a session may have to learn and still count as warm."""
-LISTED = 1_000
-"""Reactions that an answer lists unless it is asked for more."""
+CATCH_UP = 16  # reactions that a session learns one by one; beyond that it is loaded anew
+FEW = 4  # reactions that a session may have to learn and still count as warm
+LISTED = 1_000  # reactions that an answer lists unless it is asked for more
 
 
 @dataclass
@@ -46,8 +35,7 @@ class HotUser:
     aside: Aside = field(default_factory=dict)
     pending: list[Event] = field(default_factory=list)
     """Committed reactions that follow the revision and are yet to be learned."""
-    reacted: set[str | None] = field(default_factory=set)
-    """Items with a reaction."""
+    reacted: set[str | None] = field(default_factory=set)  # items with a reaction
 
     @property
     def last_revision(self) -> int:
@@ -88,8 +76,7 @@ class OpenUser:
 
     session: Session
     revision: int
-    aside: tuple[str, ...] = ()
-    """Items that the user skipped lately, longest ago first; they are not to be shown now."""
+    aside: tuple[str, ...] = ()  # items that the user skipped lately, longest ago first; they are not to be shown now
 
 
 class UsersInMemory:
@@ -101,8 +88,7 @@ class UsersInMemory:
         self._count = count
         self._users: OrderedDict[tuple[str, str], HotUser] = OrderedDict()
         self._lock = threading.Lock()
-        self._nobody: dict[str, HotUser] = {}
-        """By model, the session of all who have not reacted yet."""
+        self._nobody: dict[str, HotUser] = {}  # by model, the session of all who have not reacted yet
 
     def __len__(self) -> int:
         return len(self._users)
@@ -145,32 +131,27 @@ class UsersInMemory:
 
     def forget(self, user_id: str) -> None:
         """Drop a user from memory."""
-        with self._lock:
-            for key in [key for key in self._users if key[1] == user_id]:
-                del self._users[key]
+        self._drop(lambda _, own: own == user_id)
 
     def forget_hashed(self, hashes: set[str]) -> None:
         """Drop users by the hashes of their ids; a user who has returned since is read from the store again."""
         if hashes:
-            with self._lock:
-                names = {user_id for _, user_id in self._users}
-            for user_id in names:
-                if user_hash(user_id) in hashes:
-                    self.forget(user_id)
+            self._drop(lambda _, own: user_hash(own) in hashes)
 
     def keep_only(self, *served: ServedModel) -> None:
         """Drop the sessions of all other models."""
         keys = {each.key for each in served}
+        self._drop(lambda key, _: key not in keys)
+        self._nobody = {key: hot for key, hot in list(self._nobody.items()) if key in keys}
+
+    def _drop(self, is_gone: Callable[[str, str], bool]) -> None:
         with self._lock:
-            for key in [key for key in self._users if key[0] not in keys]:
+            for key in [key for key in self._users if is_gone(*key)]:
                 del self._users[key]
-            self._nobody = {key: hot for key, hot in self._nobody.items() if key in keys}
 
     def _newcomer(self, served: ServedModel) -> HotUser:
-        found = self._nobody.get(served.key)
-        if found is None:
-            found = HotUser(session=served.recommender.session(rng=np.random.default_rng()))
-            self._nobody[served.key] = found
+        if (found := self._nobody.get(served.key)) is None:
+            found = self._nobody[served.key] = HotUser(session=served.recommender.session(rng=np.random.default_rng()))
         return found
 
     def _put_aside(self, hot: HotUser) -> tuple[str, ...]:
@@ -216,14 +197,16 @@ class UsersInMemory:
         return hot.session
 
 
-def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: bool, limit: int = LISTED) -> UserState:
+def user_state(
+    store: Store, served: ServedModel, user_id: str, *, with_cov: bool, limit: int = LISTED
+) -> responses.UserState:
     """Answer `GET /v1/users/{user}`, with the latest `limit` reactions."""
     user = store.user(user_id)
     events = store.events(user_id, until=user.revision)
     belief = load_user(served, events).belief
     rows = in_force(events)
     past = [event for event in rows if event.evidence != "attributes"]
-    return UserState(
+    return responses.UserState(
         user=user_id,
         known=user.revision > 0,
         model=served.model_id,
@@ -231,7 +214,7 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
         reactions=len(past),
         history=[_past(served, event) for event in past[max(0, len(past) - limit) :]],
         attributes=attributes_in(rows),
-        belief=BeliefSummary(
+        belief=responses.BeliefSummary(
             mean=belief.mean.tolist(),
             std=np.sqrt(np.maximum(np.diag(belief.cov), 0.0)).tolist(),
             trace=float(np.trace(belief.cov)),
@@ -241,15 +224,15 @@ def user_state(store: Store, served: ServedModel, user_id: str, *, with_cov: boo
     )
 
 
-def _past(served: ServedModel, event: Event) -> PastReaction:
+def _past(served: ServedModel, event: Event) -> responses.PastReaction:
     own: dict[str, Any] = {name: getattr(event, name) for name in ("value", "evidence", "kind", "time")}
     item_id = event.item_id or ""
-    return PastReaction(event_id=event.event_id or "", item=item_id, title=served.title_of(item_id), **own)
+    return responses.PastReaction(event_id=event.event_id or "", item=item_id, title=served.title_of(item_id), **own)
 
 
 def explanation(
     users: UsersInMemory, served: ServedModel, user_id: str, item_id: str, *, limit: int = LISTED
-) -> ExplanationResponse:
+) -> responses.ExplanationResponse:
     """Answer `GET /v1/users/{user}/explanations/{item}`, with the `limit` reactions that matter most."""
     served.model.item_row(item_id)
     with users.open(served, user_id) as user:
@@ -257,17 +240,17 @@ def explanation(
     parts = [*found.logged, *found.contributions]
     largest = sorted(range(len(parts)), key=lambda place: -abs(parts[place].amount))
     listed, others = sorted(largest[:limit]), largest[limit:]
-    return ExplanationResponse(
+    return responses.ExplanationResponse(
         user=user_id,
         item=item_id,
         model=served.model_id,
         revision=revision,
         title=served.title_of(item_id),
         prior=found.prior,
-        **{name: getattr(found, name) for name in Scores.model_fields},
-        attributes=[AttributePart(**vars(part)) for part in found.attributes],
+        **{name: getattr(found, name) for name in responses.Scores.model_fields},
+        attributes=[responses.AttributePart(**vars(part)) for part in found.attributes],
         contributions=[
-            ContributionPart(
+            responses.ContributionPart(
                 item=parts[place].item_id,
                 value=parts[place].value,
                 evidence="logged" if place < len(found.logged) else "shown",

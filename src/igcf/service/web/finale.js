@@ -6,7 +6,7 @@ import { friendlyList, paintCard } from "./picture.js";
 import { chanceText, titleAndYear } from "./values.js";
 
 /**
- * @param {{ taste: Api.Taste, top: Api.BelievedItem[], n: number, hits: number, popular: number }} what
+ * @param {{ taste: Api.Taste, top: Api.ScoredItem[], n: number, hits: number, popular: number }} what
  */
 export async function openFinale(what) {
   const { taste, top, n, hits, popular } = what;

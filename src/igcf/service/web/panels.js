@@ -12,7 +12,7 @@ const WORTH_NAMING = 0.12; // of the largest part
 /**
  * The top items; rows are kept and changed in place, so that bars move and the keyboard's focus stays.
  * @param {HTMLElement} list
- * @param {Api.BelievedItem[]} top
+ * @param {Api.ScoredItem[]} top
  * @param {string | null} asked
  * @param {(item: string | null) => void} ask
  */

@@ -9,12 +9,12 @@ const SERIF = '"Iowan Old Style", "Palatino Linotype", Palatino, Georgia, "Liber
 const SANS = '-apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 const POSTERS = 4;
 
-/** @param {Api.BelievedItem[]} top */
+/** @param {Api.ScoredItem[]} top */
 export const friendlyList = (top) => `Picks: ${listed(top.slice(0, 10).map((each) => titleAndYear(each)[0]))}.`;
 
 /**
  * @param {HTMLCanvasElement} canvas
- * @param {{ taste: Api.Taste, top: Api.BelievedItem[], n: number, hits: number, popular: number }} what
+ * @param {{ taste: Api.Taste, top: Api.ScoredItem[], n: number, hits: number, popular: number }} what
  */
 export async function paintCard(canvas, { taste, top, n, hits, popular }) {
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
@@ -71,7 +71,7 @@ function paragraph(pen, text, x, y, width, line, most) {
 
 /**
  * @param {CanvasRenderingContext2D} pen
- * @param {Api.BelievedItem[]} top
+ * @param {Api.ScoredItem[]} top
  * @param {number} y
  */
 async function posters(pen, top, y) {
@@ -130,7 +130,7 @@ function bars(pen, groups, y) {
 
 /**
  * @param {CanvasRenderingContext2D} pen
- * @param {Api.BelievedItem[]} top
+ * @param {Api.ScoredItem[]} top
  * @param {number} y
  */
 function picks(pen, top, y) {
