@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from functools import lru_cache, partial
 from math import isfinite
+from operator import itemgetter
 from os import urandom
 from typing import Any
 
@@ -64,6 +65,7 @@ PROPENSITIES = ("propensity", "slot_propensity", "propensity_error")
 LONGEST_KEPT = 10_000  # characters of rules that are kept parsed; longer ones would fill the memory
 LOGGED = ("item", "score", "mean", "std", "chance", "mean_rank", "reason", *PROPENSITIES)
 """Fields of an item that the audit log keeps."""
+_logged_fields = itemgetter(*LOGGED)
 
 
 async def recommend_quickly(
@@ -241,20 +243,26 @@ def _items(
 
 
 def _logged(answer: responses.RecommendationResponse, no_reaction_s: float | None, *, is_shaped: bool) -> Answer:
-    now, used = time.time(), answer.policy.model_dump(exclude_unset=True)
+    now = time.time()
     return Answer(
         recommendation_id=answer.recommendation_id,
         user_id=answer.user,
         model=answer.model,
         revision=answer.revision,
-        policy=json.dumps(used | {"shaped": True} if is_shaped else used, separators=(",", ":")),
+        policy=_policy_text(tuple(answer.policy), is_shaped),
         propensity=answer.propensity,
-        items=[{name: getattr(item, name) for name in LOGGED} for item in answer.items],
+        items=[dict(zip(LOGGED, _logged_fields(vars(item)), strict=True)) for item in answer.items],
         time=now,
         experiment=answer.experiment,
         arm=answer.arm,
         due=None if no_reaction_s is None else now + no_reaction_s,
     )
+
+
+@lru_cache(maxsize=100)
+def _policy_text(policy: tuple[tuple[str, Any], ...], is_shaped: bool) -> str:
+    used = {name: value for name, value in policy if value is not None}
+    return json.dumps(used | {"shaped": True} if is_shaped else used, separators=(",", ":"))
 
 
 def _known(propensity: float) -> float | None:
