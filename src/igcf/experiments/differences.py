@@ -21,7 +21,7 @@ from igcf.errors import ConfigError
 
 ALPHA = 0.05
 PLANNED_USERS = 10_000  # number of users at which the interval is narrowest, where a plan does not name one
-FEWEST_USERS = 50  # users that each arm needs before anything is said: the sequence is asymptotic
+FEWEST_USERS = 50  # users that each arm needs before there is an interval: the sequence is asymptotic
 MISMATCH = 0.001  # chance at which an assignment that is as it should be is ever reported as broken
 PRIOR_STRENGTH = 100.0  # users that the alternative of the check of the assignment counts for
 MOST_USERS = 10**12  # users beyond which there is no plan

@@ -19,7 +19,7 @@ Z = 1.959964
 FOLDS = 5
 MOST_MISSING = 0.05
 """Share of what the candidate would show beyond which a log that never shows it allows no conclusion."""
-LEAST_SIZE = 100.0  # effective number of answers below which nothing is concluded
+LEAST_SIZE = 100.0  # effective sample size below which there is no conclusion
 Kind = Literal["item-position", "cascade"]
 
 

@@ -37,7 +37,7 @@ def choices(
     item: str | None,
     values: Sequence[float | None],
 ) -> answers.Choices:
-    """Answer `GET /page/users/{user}/choices`; nothing is learned, logged or counted as shown."""
+    """Answer `GET /page/users/{user}/choices`."""
     place = context.place(user_id)
     served = place.served
     used, chooser = resolve_policy(context.settings, place.policy, place.explore, policy, nu)

@@ -22,7 +22,7 @@ from igcf.online.policies import own_policy
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.store import Store
 
-MAP_RADIUS = 2.0  # 95 % of the items lie within this distance from the middle of the map
+MAP_RADIUS = 2.0  # 95 % of the items are within this distance from the middle of the map
 
 
 def map_points(model: Model) -> FloatArray:
@@ -51,7 +51,7 @@ class CurrentModel:
         self.served = served
         self.generation = generation  # number of the announced model that is in service
         self.problem: str | None = None  # why a newer model that was announced is not the one in service
-        self.lock = threading.Lock()  # held while a model is loaded, so that swaps come one after the other
+        self.lock = threading.Lock()  # held while a model is loaded: one swap at a time
 
     @classmethod
     def announced(cls, store: Store, folder: Path, settings: ServiceSettings) -> "CurrentModel":
