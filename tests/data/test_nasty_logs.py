@@ -254,6 +254,19 @@ def test_compressed_files_are_read(tmp_path: Path, ending: str) -> None:
     assert load_dataset(packed).fingerprint() == load_dataset(plain).fingerprint()
 
 
+@pytest.mark.parametrize("line", ["ann,tea,5\n", "\n", "x"])
+def test_a_compressed_file_that_expands_hugely_is_refused_before_it_is_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """A gzip bomb ended in an abort: the rows of 10 MB fill all memory."""
+    monkeypatch.setattr(text_tables, "MOST_EXPANDED", 1_000_000)
+    path = tmp_path / "log.csv.gz"
+    path.write_bytes(gzip.compress(b"user,item,value\nbob,tea,4\n" + line.encode() * (12_000_000 // len(line))))
+    with pytest.raises(DataError, match=r"expands to more than [\d,]+ bytes, 200 times|has no line that ends within"):
+        load_dataset(path)
+    assert not validate(path).is_usable
+
+
 def test_a_last_line_that_was_cut_off_is_a_row_with_a_warning_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("\n".join([*rows(), "u1,0059,4"]))

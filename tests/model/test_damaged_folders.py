@@ -86,6 +86,37 @@ def test_numbers_that_scores_cannot_bear_are_refused(saved: Path, number: float)
         Model.load(saved)
 
 
+FAR: dict[str, Change] = {
+    "reward threshold": lambda meta: meta["reward"].update(threshold=1e30),
+    "reward high": lambda meta: meta["reward"].update(high=1e30),
+    "channels 0 reward high": lambda meta: meta["channels"][0]["reward"].update(high=1e30),
+    "terms 1 weight": lambda meta: meta["terms"][1].update(weight=-1e30),
+    "kinds purchase": lambda meta: meta["kinds"].update(purchase=1e30),
+    "usage policy nu": lambda meta: meta["usage"]["policy"].update(nu=1e30),
+    "usage calibration slope": lambda meta: meta["usage"]["calibration"].update(slope=1e30),
+    "usage record_temperature linear": lambda meta: meta["usage"]["record_temperature"].update(linear=10**400),
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_a_sealed_setting_far_outside_a_plausible_range_is_refused(saved: Path, name: str) -> None:
+    reseal(saved, FAR[name])
+    with pytest.raises(ModelError, match=rf"^{name} of the model is beyond 1e\+09; scores overflow"):
+        Model.load(saved)
+
+
+@pytest.mark.parametrize("name", ["prior_mean", "prior_cov", "item_variances", "vectors_1", "noise_0", "noise_3"])
+def test_a_sealed_number_far_outside_a_plausible_range_is_refused(saved: Path, name: str) -> None:
+    tensors = {each: np.array(own) for each, own in load((saved / "model.safetensors").read_bytes()).items()}
+    tensors[name].flat[0] = 1e30
+    (saved / "model.safetensors").write_bytes(save(tensors))
+    reseal(saved)
+    with pytest.raises(
+        ModelError, match=rf"a number of size 1e\+30; beyond 1e\+09|^{name} holds a number beyond 1e\+18"
+    ):
+        Model.load(saved)
+
+
 @pytest.mark.parametrize(
     ("ids", "message"),
     [

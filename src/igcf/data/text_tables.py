@@ -29,6 +29,8 @@ ENDINGS = {".csv": ",", ".tsv": "\t", ".txt": None, ".dat": None, ".data": None}
 """Endings of text tables, also followed by `.gz` or `.zst`, and the separator that they promise."""
 BLOCK_BYTES = 1 << 24
 """Text that is in memory at a time."""
+MOST_EXPANDED, MOST_TIMES = 1 << 30, 200
+"""A compressed file may expand to so many bytes, or to so many times its own size, whichever is more."""
 SAMPLE_BYTES, SAMPLE_ROWS = 1 << 16, 50
 """How much of a text file is read to find its separator, header and columns."""
 Opener = Callable[[], IO[bytes]]
@@ -246,9 +248,17 @@ class TextTable:
 
     def _chunks(self, size: int) -> Iterator[bytes]:
         """Yield the bytes of the file, and an empty chunk at its end."""
+        n_bytes = 0
         try:
+            most = max(MOST_EXPANDED, MOST_TIMES * self.path.stat().st_size)
             with self._open() as file:
                 while chunk := file.read(size):
+                    n_bytes += len(chunk)
+                    if n_bytes > most:
+                        raise DataError(
+                            f"{self.path} expands to more than {most:,} bytes, {MOST_TIMES} times its size; decompress "
+                            "it yourself if that is right"
+                        )
                     yield chunk
         except UNREADABLE as error:
             raise DataError(f"{self.path} cannot be read: {first_line(error)}") from error

@@ -1,8 +1,8 @@
 """Whether the parts of a model fit together and hold usable numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from igcf.arrays import AnyFloatArray
 from igcf.errors import ModelError
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from igcf.model.model import Model
 
 RESERVED_KIND = "skip"
@@ -81,6 +83,30 @@ def check_blocks(model: "Model") -> None:
         block[channel.span] = channel.start
     if model.prior_cov[block[:, None] != block[None, :]].any():
         raise ModelError("prior_cov correlates dimensions of different channels; they are learned apart")
+
+
+def refuse_far_tensors(tensors: Mapping[str, "npt.NDArray[Any]"]) -> None:
+    """Refuse numbers of a saved model with which scores overflow; variances are squares of others."""
+    most = LARGEST_NUMBER**2
+    for name, part in tensors.items():
+        if part.dtype.kind == "f" and max(-part.min(initial=0.0), part.max(initial=0.0)) > most:
+            raise ModelError(f"{name} holds a number beyond {most:g}; scores overflow with it, so retrain")
+
+
+def refuse_far_settings(settings: object) -> None:
+    """Refuse settings of a saved model with which scores overflow."""
+    for name, value in _numbers(settings):
+        if abs(value) > LARGEST_NUMBER:
+            raise ModelError(f"{name} of the model is beyond {LARGEST_NUMBER:g}; scores overflow with it, so retrain")
+
+
+def _numbers(settings: object, name: str = "") -> Iterator[tuple[str, float]]:
+    """Yield all numbers of a tree of settings, each with its place."""
+    if isinstance(settings, int | float):
+        yield name, settings
+    elif isinstance(settings, dict | list):
+        for key, own in settings.items() if isinstance(settings, dict) else enumerate(settings):
+            yield from _numbers(own, f"{name} {key}".strip())
 
 
 def check_numbers(model: "Model") -> None:

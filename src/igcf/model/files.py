@@ -23,6 +23,7 @@ from igcf.errors import ConfigError, DataError, ModelError
 from igcf.model.attribute_prior import CONTEXT_PREFIX, PREFIX, AttributePrior
 from igcf.model.catalogue import Catalogue
 from igcf.model.channel import Channel, Term
+from igcf.model.checks import refuse_far_settings, refuse_far_tensors
 from igcf.model.content import ContentPrior
 from igcf.model.model import Model
 from igcf.model.neighbours import Neighbours
@@ -84,6 +85,7 @@ def load_model(folder: Path) -> Model:
                     f"{folder / name} is not the file that was saved (truncated or changed); restore or retrain"
                 )
         tensors, n_channels = load(contents[TENSORS]), len(meta["channels"])
+        refuse_far_settings({name: meta.get(name) for name in ("reward", "kinds", "channels", "terms", "usage")})
         items = _read_items(contents[ITEMS], meta["items"])
         model = Model(
             channels=[
@@ -111,6 +113,7 @@ def load_model(folder: Path) -> Model:
             added=tensors.get("added", ()),
             evidence=evidence_from_arrays(tensors, n_channels),
         )
+        refuse_far_tensors(tensors)
         if model.dim != meta["dim"]:
             raise ModelError(f"{folder / META} says dim {meta['dim']}, the vectors of the users have {model.dim}")
         return model

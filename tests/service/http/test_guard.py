@@ -1,5 +1,6 @@
 """Keys, limits, headers, logs: the door of the service."""
 
+import gzip
 import json
 import logging
 import os
@@ -201,6 +202,16 @@ def test_a_large_body_is_refused_before_it_is_read(opened: Any) -> None:
             yield b"x" * 100
 
     assert client.post("/v1/feedback", content=endless(), headers=JSON).status_code == 413
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
+def test_a_compressed_upload_is_refused_and_never_expanded(opened: Any, coding: str) -> None:
+    packed = gzip.compress(b'{"feedback": [' + b" " * 50_000_000 + b"]}", compresslevel=9)
+    headers = {"content-type": "application/json", "content-encoding": coding}
+    answer = opened().post("/v1/feedback", content=packed, headers=headers)
+    assert (answer.status_code, answer.json()["message"]) == (
+        415, f"the body is compressed ({coding}); send it without Content-Encoding",
+    )  # fmt: skip
 
 
 def test_a_server_may_lower_its_limits_and_not_raise_them(opened: Any) -> None:

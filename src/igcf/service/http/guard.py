@@ -165,14 +165,18 @@ class Guard:
             if scope.get("query_string"):
                 self._check_query(method, path, scope["query_string"])
         has_body = has_encoding or (has_length and headers["content-length"] != "0")
-        if has_body and not self.routes.has(method, path):  # without a body, the router says the same
-            allowed = self.routes.methods(path)
-            if not allowed:
-                raise NotFoundError(NO_ROUTE)
-            raise MethodNotAllowedError(allowed)
-        if has_body and not JSON_TYPE.match(headers.get("content-type", "")):
-            raise UnsupportedMediaTypeError(NOT_JSON)
+        if has_body:
+            self._check_body(method, path, headers)
         return has_body
+
+    def _check_body(self, method: str, path: str, headers: Mapping[str, str]) -> None:
+        if not self.routes.has(method, path):  # without a body, the router says the same
+            allowed = self.routes.methods(path)
+            raise MethodNotAllowedError(allowed) if allowed else NotFoundError(NO_ROUTE)
+        if not JSON_TYPE.match(headers.get("content-type", "")):
+            raise UnsupportedMediaTypeError(NOT_JSON)
+        if (coding := headers.get("content-encoding", "identity").lower()) != "identity":
+            raise UnsupportedMediaTypeError(f"the body is compressed ({coding[:20]}); send it without Content-Encoding")
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
         """Refuse writes that a page of another site makes in the name of its visitor."""
