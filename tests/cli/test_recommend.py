@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,7 @@ def test_ctrl_c_ends_a_talk_that_waits_for_a_reaction_and_keeps_what_was_said(fo
         while said.count(b"> ") < 2:
             said += os.read(process.stderr.fileno(), 4096)
         for patience in (5, 30):  # the first may come just before the wait
+            time.sleep(0.3)
             process.send_signal(signal.SIGINT)
             try:
                 process.wait(patience)

@@ -169,8 +169,8 @@ def problems(connection: sa.Connection, report: Report = silent) -> Iterator[Pro
         if revision > (reached or 0):
             yield Problem(recommendations.name, key, f"given at revision {revision}, the user has {reached or 0}")
         try:
-            is_sound = all(isinstance(each["item"], str) for each in json.loads(items))
+            is_readable = all(isinstance(each["item"], str) for each in json.loads(items))
         except (ValueError, TypeError, KeyError, RecursionError):
-            is_sound = False
-        if not is_sound:
+            is_readable = False
+        if not is_readable:
             yield Problem(recommendations.name, key, "its items cannot be read")
