@@ -119,24 +119,19 @@ def _scores(results: Results, kind: str, agents: Sequence[str], fingerprint: str
             continue
         users = user_scores([row], curve, t)
         values = np.array(list(users.values()))
-        yield (
-            agent,
-            Score(
-                users,
-                {
-                    "figure": protocol.metric_name(curve, session, t),
-                    "score": float(values.mean()),
-                    "error": float(values.std(ddof=1) / np.sqrt(len(values))),
-                    "users": len(users),
-                    "rounds": session.rounds,
-                    "slate": session.slate,
-                    "shown": hashlib.sha256(row.outcome.shown.rows.astype(np.int32).tobytes()).hexdigest(),
-                    "log": fingerprint,
-                    "settings": dict(row.outcome.settings),
-                    "seconds": row.outcome.seconds,
-                },
-            ),
-        )
+        document = {
+            "figure": protocol.metric_name(curve, session, t),
+            "score": float(values.mean()),
+            "error": float(values.std(ddof=1) / np.sqrt(len(values))),
+            "users": len(users),
+            "rounds": session.rounds,
+            "slate": session.slate,
+            "shown": hashlib.sha256(row.outcome.shown.rows.astype(np.int32).tobytes()).hexdigest(),
+            "log": fingerprint,
+            "settings": dict(row.outcome.settings),
+            "seconds": row.outcome.seconds,
+        }
+        yield agent, Score(users, document)
 
 
 def results_file(suite: str, agent: str, scores: Scores, *, seed: int = 0) -> Json:
@@ -182,10 +177,8 @@ def differences(document: Json, scores: Scores) -> list[str]:
 
 def suite_table(suite: str, scores: Scores, agent: str = REFERENCE) -> Table:
     """Return all agents by mean rank; + and - mark who is better or worse than `agent`, tests as one family."""
-    names, means = (
-        list(scores),
-        {name: {agent: each.mean for agent, each in own.items()} for name, own in scores.items()},
-    )
+    names = list(scores)
+    means = {name: {each: score.mean for each, score in own.items()} for name, own in scores.items()}
     agents = sorted({each for own in means.values() for each in own}, key=lambda each: mean_rank(means, each))
     others = [(name, each) for name in names for each in scores[name] if each != agent and agent in scores[name]]
     tests = corrected(

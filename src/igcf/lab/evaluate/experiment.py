@@ -43,8 +43,7 @@ def evaluate(
         raise ConfigError(f"name each method once, got {', '.join(methods) or 'none'}")
     if not seeds:
         raise ConfigError("seeds must name at least one seed")
-    unused = sorted(set(settings or {}) - set(methods))
-    if unused:
+    if unused := sorted(set(settings or {}) - set(methods)):
         raise ConfigError(f"settings are given for {', '.join(unused)}, which is not among the methods")
     for name in methods:
         if refusal := setup.protocol.refusal(method_named(name)):
@@ -55,14 +54,10 @@ def evaluate(
     if grid is not None:
         tuning = tune(data, setup, settings_of, seed=seeds[0], grid=grid, execution=execution)
         settings_of = {found["method"]: found["settings"] for found in tuning}
-    jobs = [
-        job
-        for name in methods
-        for seed in seeds
-        for job in jobs_sharing_fits(
-            method_named(name), setup, seed, setup.protocol.plays(method_named(name), settings_of[name], setup.dataset)
-        )
-    ]
+    jobs: list[Job] = []
+    for method in map(method_named, methods):
+        plays = setup.protocol.plays(method, settings_of[method.name], setup.dataset)
+        jobs += [job for seed in seeds for job in jobs_sharing_fits(method, setup, seed, plays)]
     outcomes = run_jobs(data, jobs, execution)
     return collect(setup, [each for job in outcomes for each in job], command=execution.command, tuning=tuning)
 
@@ -93,18 +88,10 @@ def tune(
     grid: Grid = "quick",
     execution: Execution = HERE,
 ) -> list[dict[str, Any]]:
-    """Try the grid of each method on the validation users of one split.
+    """Try the grid of each method, around its settings in `starts`, on the validation users of one split.
 
-    Args:
-        data: the log.
-        setup: the experiment; its first session decides.
-        starts: the methods and the settings around which they are tuned.
-        seed: of the split and the fits.
-        grid: `quick` searches our grid, `paper` what the paper searched.
-        execution: where the jobs run.
-
-    Returns:
-        For each method its best settings, their score, and all points with theirs, best first.
+    The first session decides. Returns for each method its best settings, their score, and all points with theirs, best
+    first.
     """
     found = [_Search(method_named(name), dict(start)) for name, start in starts.items()]
     stages = [setup.protocol.grids(search.method, paper=grid == "paper") for search in found]

@@ -6,7 +6,7 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -16,27 +16,17 @@ from typing import Any
 import numpy as np
 
 import igcf
-from igcf.arrays import IntArray
 from igcf.data import Interactions
 from igcf.errors import IgcfError
 from igcf.lab.baselines import Method
 from igcf.lab.baselines.registry import method_source
-from igcf.lab.evaluate.protocols import Job, Outcome, Play, Session, Setup, Users
+from igcf.lab.evaluate.protocols import Job, Outcome, Play, Setup, Users
 from igcf.online import Shown
 from igcf.online.backend import loops
 
 CODE = (
-    "arrays.py",
-    "config.py",
-    "data",
-    "graph",
-    "model",
-    "training",
-    "online",
-    "lab/baselines",
-    "lab/evaluate/jobs.py",
-    "lab/evaluate/metrics.py",
-    "lab/evaluate/protocols",
+    *("arrays.py", "config.py", "data", "graph", "model", "training", "online", "lab/baselines"),
+    *("lab/evaluate/jobs.py", "lab/evaluate/metrics.py", "lab/evaluate/protocols"),
 )
 """Files and folders of code that can change what is shown; their hash is part of a job's name."""
 SOURCES = (".py", ".c", ".h")
@@ -45,7 +35,7 @@ PACKAGES = ("numpy", "scipy", "torch", "implicit")
 ARRAYS = ("n_satisfied", "n_reactions", "item_shares")
 """What is saved of an outcome beside the items shown."""
 BACKEND = loops.name
-"""Name of the implementation of the online phase's inner loops; both agree up to rounding, not to the last digit."""
+"""Implementation of the online phase's inner loops; both agree up to rounding, not to the last digit."""
 
 
 def job_key(job: Job, fingerprint: str) -> str:
@@ -60,34 +50,21 @@ def run_job(data: Interactions, job: Job) -> list[Outcome]:
     """Fit and play; random numbers depend on seed and method only, so that plays may be grouped in any way."""
     if not getattr(job.setup.protocol, "attributes", False):
         data = replace(data, users=None)  # nobody asks for them, and a fit would take longer
-    case = job.setup.protocol.prepare(data, job.setup, job.seed, job.users)
-    played = job.setup.protocol.run(case, job)
-    return [
-        _outcome(
-            job,
-            play,
-            session,
-            user_ids=case.user_ids,
-            n_satisfied=case.n_satisfied,
-            n_reactions=_reactions_of(data, case.user_ids),
-            item_shares=case.item_shares,
-            **found._asdict(),
-        )
-        for (play, session), found in zip(_plays_and_sessions(job), played, strict=True)
-    ]
-
-
-def _reactions_of(data: Interactions, user_ids: Sequence[str]) -> IntArray:
+    protocol = job.setup.protocol
+    case = protocol.prepare(data, job.setup, job.seed, job.users)
     counts = dict(zip(data.user_ids, np.bincount(data.user_idx, minlength=data.n_users).tolist(), strict=True))
-    return np.array([counts.get(user_id, 0) for user_id in user_ids])
+    n_reactions = np.array([counts.get(user_id, 0) for user_id in case.user_ids])
+    same = {"n_satisfied": case.n_satisfied, "n_reactions": n_reactions, "item_shares": case.item_shares}
+    return _outcomes(job, [{"user_ids": case.user_ids, **same, **each._asdict()} for each in protocol.run(case, job)])
 
 
-def _plays_and_sessions(job: Job) -> list[tuple[Play, Session]]:
-    return [(play, session) for play in job.plays for session in job.setup.sessions]
-
-
-def _outcome(job: Job, play: Play, session: Session, **found: Any) -> Outcome:
-    return Outcome(play.label, job.method, job.seed, play.settings, play.notes, session, **found)
+def _outcomes(job: Job, found: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+    """Return what was found of each play in each session, plays first."""
+    plays = [(play, session) for play in job.plays for session in job.setup.sessions]
+    return [
+        Outcome(play.label, job.method, job.seed, play.settings, play.notes, session, **each)
+        for (play, session), each in zip(plays, found, strict=True)
+    ]
 
 
 def jobs_sharing_fits(
@@ -123,20 +100,13 @@ def load_outcomes(job: Job, path: Path) -> list[Outcome] | None:
     """Read the outcomes of a job that were saved at `path`; None where there is no file or it is damaged."""
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-            meta = json.loads(str(arrays["meta"]))
-            return [
-                _outcome(
-                    job,
-                    play,
-                    session,
-                    user_ids=tuple(meta[number]["user_ids"]),
-                    shown=Shown(arrays[f"rows_{number}"], arrays[f"values_{number}"]),
-                    **{name: meta[number][name] for name in ("details", "seconds")},
-                    **{name: arrays[f"{name}_{number}"] for name in ARRAYS},
-                )
-                for number, (play, session) in enumerate(_plays_and_sessions(job))
-            ]
-    except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zlib.error):
+            found = json.loads(str(arrays["meta"]))
+            for number, each in enumerate(found):
+                each["user_ids"] = tuple(each["user_ids"])
+                each["shown"] = Shown(arrays[f"rows_{number}"], arrays[f"values_{number}"])
+                each |= {name: arrays[f"{name}_{number}"] for name in ARRAYS}
+            return _outcomes(job, found)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
 

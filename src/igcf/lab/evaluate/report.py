@@ -160,30 +160,21 @@ def write_shown(results: Results, data: Interactions, folder: Path) -> None:
     item_ids = np.array(data.item_ids)
     for row in results.rows:
         each = row.outcome
-        n_users, n_rounds, n_slots = each.shown.rows.shape
-        user, t, slot = (part.ravel() for part in np.indices((n_users, n_rounds, n_slots)))
-        values = each.shown.values.ravel()
-        shown.append(
-            pl.DataFrame(
-                {
-                    "method": np.full(len(user), each.label),
-                    "seed": np.full(len(user), each.seed, dtype=np.int64),
-                    "slate": np.full(len(user), n_slots, dtype=np.int32),
-                    "user_id": np.array(each.user_ids)[user],
-                    "round": (t + 1).astype(np.int32),
-                    "slot": (slot + 1).astype(np.int32),
-                    "item_id": item_ids[each.shown.rows.ravel()],
-                    "reward": np.nan_to_num(values),
-                    "satisfied": values >= results.setup.satisfied,
-                }
-            )
-        )
-        users[each.seed] = pl.DataFrame(
-            {"seed": [each.seed] * n_users, "user_id": each.user_ids, "satisfied_items": each.n_satisfied.astype(int)}
-        )
-        items[each.seed] = pl.DataFrame(
-            {"seed": [each.seed] * len(item_ids), "item_id": item_ids, "share": each.item_shares}
-        )
+        user, t, slot = (part.ravel() for part in np.indices(each.shown.rows.shape))
+        values, seed = each.shown.values.ravel(), pl.lit(each.seed, pl.Int64).alias("seed")
+        columns = {
+            "user_id": np.array(each.user_ids)[user],
+            "round": (t + 1).astype(np.int32),
+            "slot": (slot + 1).astype(np.int32),
+            "item_id": item_ids[each.shown.rows.ravel()],
+            "reward": np.nan_to_num(values),
+            "satisfied": values >= results.setup.satisfied,
+        }
+        labels = (pl.lit(each.label).alias("method"), seed, pl.lit(each.session.slate, pl.Int32).alias("slate"))
+        shown.append(pl.DataFrame(columns).select(*labels, pl.all()))
+        satisfied = {"user_id": each.user_ids, "satisfied_items": each.n_satisfied.astype(int)}
+        users[each.seed] = pl.DataFrame(satisfied).select(seed, pl.all())
+        items[each.seed] = pl.DataFrame({"item_id": item_ids, "share": each.item_shares}).select(seed, pl.all())
     for name, frames in (("shown", shown), ("users", list(users.values())), ("items", list(items.values()))):
         part = folder / f".{name}.parquet.part"
         pl.concat(frames).write_parquet(part)

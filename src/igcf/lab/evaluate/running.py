@@ -38,10 +38,8 @@ class Engine:
     """
 
     name: Literal["local", "ray"] = "local"
-    processes: int = 1
-    """Number of jobs at a time; a cluster at an address has a number of its own."""
-    address: str | None = None
-    """Address of a running cluster; None starts processes on this machine."""
+    processes: int = 1  # jobs at a time; a cluster at an address has a number of its own
+    address: str | None = None  # of a running cluster; None starts processes on this machine
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other."""
@@ -86,9 +84,9 @@ def on_this_machine(
 
 def check_installed(methods: Collection[str]) -> None:
     """Refuse methods without their packages, before the others have taken their time."""
-    missing = {name: [each for each in method_named(name).packages if find_spec(each) is None] for name in methods}
+    missing = {name: {each for each in method_named(name).packages if find_spec(each) is None} for name in methods}
     if unable := sorted(name for name, packages in missing.items() if packages):
-        packages = sorted({each for name in unable for each in missing[name]})
+        packages = sorted(set().union(*missing.values()))
         raise ConfigError(
             f"{' and '.join(packages)} not installed, which {', '.join(unable)} cannot do without; "
             "pip install 'igcf[train]', or name other methods with --methods"

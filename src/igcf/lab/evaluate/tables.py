@@ -50,14 +50,9 @@ def _activity_tables(results: Results) -> list[Table]:
         few = f"fewer than {results.setup.activity[0].least}"
         rows.append((few, f"{untested:.0%}", "0", *("–" for _ in rows[0][3:])))
     difference = (f"{leaders[0]} - {leaders[1]}",) if tests else ()
-    return [
-        Table(
-            title=f"By the number of reactions of a user: {protocol.unit(session)}",
-            header=("reactions", "share of all users", "tested", *results.methods, *difference),
-            rows=tuple(rows),
-            best=frozenset(best),
-        )
-    ]
+    header = ("reactions", "share of all users", "tested", *results.methods, *difference)
+    title = f"By the number of reactions of a user: {protocol.unit(session)}"
+    return [Table(title, header, tuple(rows), frozenset(best))]
 
 
 def _session_table(results: Results, number: int, *, is_short: bool) -> Table:
@@ -77,36 +72,26 @@ def _session_table(results: Results, number: int, *, is_short: bool) -> Table:
         extra = [f"{each['coverage']['mean']:.3f}", f"{each['novelty']['mean']:.2f}"]
         seconds = [f"{each['seconds'][name]['mean']:.1f}" for name in ("pretrain", "online")]
         rows.append((method, *cells, *extra, *seconds))
-    best = {
-        (max(range(len(values)), key=lambda row: values[row][column]), column + 1) for column in range(len(columns))
-    }
-    return Table(
-        title=f"{setup.dataset}, {setup.protocol.name}: {results.n_users} users, {results.n_items} items, "
-        f"{setup.protocol.shape(session)}, {n_seeds} seed{'s' if n_seeds > 1 else ''}",
-        header=("method", *(label for _, _, label in columns), "coverage", "novelty", "fit s", "online s"),
-        rows=tuple(rows),
-        best=frozenset(best),
+    best = {(int(row), column + 1) for column, row in enumerate(np.argmax(values, axis=0))}
+    header = ("method", *(label for _, _, label in columns), "coverage", "novelty", "fit s", "online s")
+    title = (
+        f"{setup.dataset}, {setup.protocol.name}: {results.n_users} users, {results.n_items} items, "
+        f"{setup.protocol.shape(session)}, {n_seeds} seed{'s' if n_seeds > 1 else ''}"
     )
+    return Table(title, header, tuple(rows), frozenset(best))
 
 
 def _comparison_table(results: Results, *, is_short: bool) -> Table:
-    rows = [
+    spec = "+.2g" if is_short else "+.4f"
+    rows = tuple(
         (
-            each.method,
-            each.reference,
-            each.metric,
-            f"{each.difference:+.2g}" if is_short else f"{each.difference:+.4f}",
-            f"{each.effect:+.2f}",
+            *(each.method, each.reference, each.metric, format(each.difference, spec), f"{each.effect:+.2f}"),
             f"{each.p_value:.2g} {'tie' if each.is_tie else '*'}",
         )
         for each in results.comparisons
-    ]
-    return Table(
-        title="Paired comparisons over users (Wilcoxon signed-rank, rank-biserial effect, Holm's correction)",
-        header=("method", "against", "metric", "difference", "effect", "p"),
-        rows=tuple(rows),
-        n_keys=3,
     )
+    title = "Paired comparisons over users (Wilcoxon signed-rank, rank-biserial effect, Holm's correction)"
+    return Table(title, ("method", "against", "metric", "difference", "effect", "p"), rows, n_keys=3)
 
 
 def _tuning_table(results: Results) -> Table:
@@ -121,11 +106,7 @@ def _tuning_table(results: Results) -> Table:
         rows.append((each["method"], chosen, str(len(tried)), f"{each['score']:.3f}"))
     name, last = results.setup.protocol.target(session)
     metric = results.setup.protocol.metric_name(name, session, last)
-    return Table(
-        title="Chosen on validation users",
-        header=("method", "settings", "points tried", metric),
-        rows=tuple(rows),
-    )
+    return Table("Chosen on validation users", ("method", "settings", "points tried", metric), tuple(rows))
 
 
 def _number(value: float, spread: float | None, metric: str, *, is_short: bool) -> str:
@@ -140,15 +121,12 @@ class Verdict:
     """The best method of an experiment beside the second best, at the last round of the first session."""
 
     best: str
-    score: float
-    """Mean over users of what the methods are compared by."""
-    unit: str
-    """What the score counts, in words."""
+    score: float  # mean over users of what the methods are compared by
+    unit: str  # what the score counts, in words
     n_users: int
     runner_up: str | None = None
     difference: float = 0.0
-    p_value: float = 1.0
-    """P value of the paired test of both, that of the comparisons of the experiment."""
+    p_value: float = 1.0  # of the paired test of both, that of the comparisons of the experiment
 
     @property
     def is_tie(self) -> bool:
@@ -188,10 +166,6 @@ def verdict(results: Results) -> Verdict:
     unit, n_users = protocol.unit(session), len({user for row in results.rows for user in row.outcome.user_ids})
     if not others:
         return Verdict(best, means[best], unit, n_users)
-    metric = protocol.metric_name(curve, session, t)
-    test = next(
-        each
-        for each in results.comparisons
-        if {each.method, each.reference} == {best, others[0]} and each.metric == metric
-    )
+    both, metric = {best, others[0]}, protocol.metric_name(curve, session, t)
+    test = next(each for each in results.comparisons if {each.method, each.reference} == both and each.metric == metric)
     return Verdict(best, means[best], unit, n_users, others[0], abs(test.difference), test.p_value)
