@@ -48,6 +48,8 @@ def test_the_sentence_names_time_memory_and_cores(tmp_path: Path) -> None:
     assert str(Cost(41.6, 6.4e8, 2)) == "training will take about 42 s and 0.6 GB on 2 cores"
     assert str(Cost(700.0, 3.1e9, 1)) == "training will take about 12 minutes and 3.1 GB on one core"
     fast = ("--set", "iterations=1", "--set", "logistic_dim=2", "--set", "linear_dim=2", "--set", "neighbours=false")
-    done = run("pretrain", "--dataset", "synthetic", *fast, "--out", str(tmp_path / "model"))
+    rows = "".join(f"u{user},i{item},{1 + (user + item) % 5}\n" for user in range(40) for item in range(12))
+    (tmp_path / "log.csv").write_text("user,item,value\n" + rows)
+    done = run("pretrain", "--dataset", str(tmp_path / "log.csv"), *fast, "--out", str(tmp_path / "model"))
     assert done.exit_code == 0, done.stderr
     assert "training will take about" in done.stderr

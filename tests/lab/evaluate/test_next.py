@@ -54,17 +54,20 @@ def test_settings_are_tuned_before_the_moment() -> None:
     assert {(tuning.user_ids[user], int(item)) for user, item in hidden} <= early
 
 
-def test_a_short_window_of_popularity_wins_where_popularity_drifts() -> None:
-    data = load_dataset("synthetic-drift")
-    found = evaluate(data, setup_for(data, "next", n_users=300), ("pop", "pop-recent"), grid="quick")
+@pytest.fixture(scope="module")
+def drift() -> Interactions:
+    return load_dataset("synthetic-drift")
+
+
+def test_a_short_window_of_popularity_wins_where_popularity_drifts(drift: Interactions) -> None:
+    found = evaluate(drift, setup_for(drift, "next", n_users=300), ("pop", "pop-recent"), grid="quick")
     score = {row.method: row.figures["ndcg"]["100"] for row in found.rows}
     assert score["pop-recent"] > 1.5 * score["pop"]
     assert found.rows[1].outcome.settings["days"] < 365
 
 
-def test_the_trend_helps_where_popularity_drifts() -> None:
-    data = load_dataset("synthetic-drift")
-    found = evaluate(data, setup_for(data, "next", n_users=300), ("pop-recent", "ease", "ease-trend"))
+def test_the_trend_helps_where_popularity_drifts(drift: Interactions) -> None:
+    found = evaluate(drift, setup_for(drift, "next", n_users=300), ("pop-recent", "ease", "ease-trend"))
     score = {row.method: row.figures["ndcg"]["100"] for row in found.rows}
     assert score["ease-trend"] > 1.2 * max(score["ease"], score["pop-recent"])
 
