@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -142,17 +143,13 @@ class Times:
 
     def _days(self, times: pl.Series) -> pl.Series:
         """Return whole numbers, those like 20240501 as the seconds of that day."""
-        if self._are_days is None and times.null_count() < len(times):
-            if times.min() >= FIRST_DAY and times.max() <= LAST_DAY:  # type: ignore[operator]
-                self._are_days = self._dated(times).null_count() == times.null_count()
-            else:
-                self._are_days = False
-        return self._dated(times) if self._are_days else times
-
-    @staticmethod
-    def _dated(times: pl.Series) -> pl.Series:
-        dates = times.cast(pl.String).str.to_datetime("%Y%m%d", strict=False, time_unit="us")
-        return dates.cast(pl.Int64) // 1_000_000
+        if self._are_days is False or times.null_count() == len(times):
+            return times
+        dates = times.cast(pl.String).str.to_datetime("%Y%m%d", strict=False, time_unit="us").cast(pl.Int64)
+        if self._are_days is None:
+            is_near = times.is_between(FIRST_DAY, LAST_DAY).all()
+            self._are_days = is_near and dates.null_count() == times.null_count()
+        return dates // 1_000_000 if self._are_days else times
 
     def _from_text(self, text: pl.Series) -> pl.Series:
         if not self.formats:
@@ -164,14 +161,13 @@ class Times:
                 return numbers
         text = text.str.replace("(Z| ?UTC)$", "+0000").str.replace(r"([+-]\d\d):(\d\d)$", "$1$2")
         dates = _nulls(text, pl.Datetime("us"))
-        for form in list(self.formats):
-            dates = _with_dates(dates, text, form)
+        for form in self.formats:
+            dates = dates.fill_null(_parsed_dates(text, form)) if dates.null_count() else dates
         while (missing := text.filter(dates.is_null() & text.is_not_null())).len():
-            best = self._best_format(missing)
-            if best is None:
+            if (best := self._best_format(missing)) is None:
                 break
             self.formats.append(best)
-            dates = _with_dates(dates, text, best)
+            dates = dates.fill_null(_parsed_dates(text, best))
         return dates
 
     def _best_format(self, text: pl.Series) -> str | None:
@@ -202,11 +198,7 @@ DATE_FORMATS = tuple(
     f"{day}{clock}{zone}" for day in DAYS for clock in CLOCKS for zone in ("", "%z", " %z")[: 1 if not clock else 3]
 )
 """Formats of dates, the likeliest first."""
-SWAPPED = {
-    form: form.index("%d") < form.index("%m")
-    for form in DATE_FORMATS
-    if form[:5] in ("%d/%m", "%m/%d", "%d-%m", "%m-%d")
-}
+SWAPPED = {form: form[1] == "d" for form in DATE_FORMATS if form[:5] in ("%d/%m", "%m/%d", "%d-%m", "%m-%d")}
 """Ambiguous formats of dates, and whether the day is first."""
 
 
@@ -217,10 +209,6 @@ def _parsed_dates(text: pl.Series, form: str) -> pl.Series:
         text = pl.select(pl.when(text.str.contains(r"\d{4}")).then(text)).to_series()
     dates = text.str.to_datetime(form, strict=False, time_unit="us", exact=True)
     return dates.dt.replace_time_zone(None) if "%z" in form else dates
-
-
-def _with_dates(dates: pl.Series, text: pl.Series, form: str) -> pl.Series:
-    return dates.fill_null(_parsed_dates(text, form)) if dates.null_count() else dates
 
 
 def time_column(frame: pl.DataFrame, name: str | None) -> pl.Series | None:
@@ -272,10 +260,6 @@ def whole_numbers(column: pl.Series) -> pl.Series | None:
     if not column.dtype.is_integer() and column.dtype != pl.String:
         return None
     numbers = column.cast(pl.Int64, strict=False)
-    if numbers.null_count() > column.null_count():
-        return None
-    if column.dtype != pl.String:
-        return numbers
-    padded = column.str.starts_with("0") & (column.str.len_bytes() > 1)
-    signed = column.str.starts_with("+") | column.str.starts_with("-0")
-    return None if (padded | signed).any() else numbers
+    is_other = numbers.null_count() > column.null_count()
+    is_padded = not is_other and column.dtype == pl.String and column.str.contains(r"^(0.|\+|-0)").any()
+    return None if is_other or is_padded else numbers

@@ -14,14 +14,7 @@ import polars as pl
 from igcf.data.columns import Columns, refuse_nested
 from igcf.data.findings import Findings, Piece
 from igcf.data.layout import LogLayout, find_layout, is_known_name, named
-from igcf.data.text_tables import (
-    ENDINGS,
-    SAMPLE_ROWS,
-    TextTable,
-    check_readable,
-    first_line,
-    is_text_table,
-)
+from igcf.data.text_tables import ENDINGS, SAMPLE_ROWS, TextTable, check_readable, first_line, is_text_table
 from igcf.errors import DataError
 
 PIECE_ROWS = 1 << 20
@@ -77,11 +70,8 @@ class LogFiles:
         """Note files of the folder that are not read: text beside Parquet, and what has no known ending."""
         unread = [file for file in self._inside if file not in self.files and file.name[0] not in "._"]
         if unread:
-            names = ", ".join(str(file.relative_to(self.path)) for file in unread[:3])
-            message = (
-                f"files of the folder are not read ({names}{' ...' if len(unread) > 3 else ''}); is one of the log?"
-            )
-            findings.add("unread-files", message, len(unread))
+            names = ", ".join(str(file.relative_to(self.path)) for file in unread[:3]) + " ..." * (len(unread) > 3)
+            findings.add("unread-files", f"files of the folder are not read ({names}); is one of the log?", len(unread))
 
     @cached_property
     def layout(self) -> LogLayout:

@@ -39,9 +39,9 @@ def read_files(path: Path, columns: Columns | None = None, findings: Findings | 
     return _built(pieces, RowReader(files.layout, files.columns, findings), files.name, str(path))
 
 
-def read_frame(frame: object, columns: Columns | None = None, *, name: str = "log") -> Interactions:
+def read_frame(frame: object, columns: Columns, *, name: str = "log") -> Interactions:
     """Read a polars or pandas frame; pandas itself is not needed."""
-    table, columns = as_polars(frame), columns or Columns()
+    table = as_polars(frame)
     layout = find_layout(table.head(SAMPLE_ROWS), columns, "the frame")
     return _built(_slices(table, "the frame"), RowReader(layout, columns), name, "the frame")
 
@@ -93,11 +93,9 @@ class RowReader:
         users, items = (self._ids(piece.frame[name], piece, before) for name in (self.layout.user, self.layout.item))
         column = time_column(piece.frame, self.layout.timestamp)
         if self._has_times not in (None, column is not None):
-            found, others = ("no", "have one") if column is None else ("a", "have none")
-            raise DataError(
-                f"{piece.source} has {found} column of times, the files before it {others}; "
-                "give all files the same columns"
-            )
+            what = "no column of times, the files before it have one"
+            what = what if column is None else "a column of times, the files before it have none"
+            raise DataError(f"{piece.source} has {what}; give all files the same columns")
         self._has_times = column is not None
         times, has_fractions = (None, False) if column is None else self._read_times(column, piece, before)
         return Rows(users, items, self._values(piece, before), times, has_fractions)
@@ -138,17 +136,14 @@ class RowReader:
         values, name = self._numbers(column), repr(column.name)
         numbers = values.fill_null(np.nan).to_numpy(writable=True)
         if not np.isfinite(numbers).all():
+            empty, remedy = _is_empty(column), "remove these rows, or give words their values with kind= and kinds="
             for kind, message, mask in (
-                ("null-value", f"{name} is empty", empty := _is_empty(column)),
-                (
-                    "not-a-number",
-                    f"{name} is not a number; remove these rows, or give words their values with kind= and kinds=",
-                    values.is_null() & ~empty,
-                ),
-                ("nan", f"{name} is NaN", values.is_nan().fill_null(False)),
-                ("infinite", f"{name} is infinite or too large", values.is_infinite().fill_null(False)),
+                ("null-value", "is empty", empty),
+                ("not-a-number", f"is not a number; {remedy}", values.is_null() & ~empty),
+                ("nan", "is NaN", values.is_nan().fill_null(False)),
+                ("infinite", "is infinite or too large", values.is_infinite().fill_null(False)),
             ):
-                self.findings.rows(kind, message, mask, piece, before=before, found=column)
+                self.findings.rows(kind, f"{name} {message}", mask, piece, before=before, found=column)
             numbers[np.isinf(numbers)] = np.nan
         if self.columns.unrated is not None:
             numbers[numbers == np.float32(self.columns.unrated)] = np.nan
@@ -242,8 +237,7 @@ class Builder:
             times = None if times is None else times[has_ids]
         parts = (self._users.codes(users), self._items.codes(items), values, times)
         for column, part in zip(self._columns, parts, strict=True):
-            if part is not None:
-                column.append(part)
+            column.extend([] if part is None else [part])
         self._are_whole.append(not has_fractions)
         self.n_rows += len(piece.frame)
         self._n_kept += len(values)
@@ -295,8 +289,7 @@ class Builder:
                 findings.refuse("row-numbers", message, n_single, "", source, first[:0])
                 findings.add("row-numbers", message, n_single)
         if n_duplicates:
-            user_idx, item_idx = filtered(user_idx, is_latest), filtered(item_idx, is_latest)
-            values = filtered(values, is_latest)
+            user_idx, item_idx, values = (filtered(each, is_latest) for each in (user_idx, item_idx, values))
             times = None if times is None else filtered(times, is_latest)
         if times is not None and (times == MISSING_TIME).all():
             times = None
