@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from igcf.cli.main import cli
-from igcf.data import DATASETS, DatasetInfo
+from igcf.data.registry import DATASETS, DatasetInfo
 
 GOOD = "user,item,value,timestamp\na,1,5,10\na,2,4,20\nb,1,3,30\nb,2,2,40\n"
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from igcf.data import DATASETS, DatasetInfo
-from igcf.data.registry import BLOCK, fetch
+from igcf.data.registry import BLOCK, DATASETS, DatasetInfo, fetch
 from igcf.errors import DownloadError
 
 CONTENT = np.random.default_rng(0).bytes(3 * BLOCK + 17)

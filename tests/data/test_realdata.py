@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from igcf.data import DATASETS, MISSING_TIME, ColdStart, cold_start, load_dataset, taste_drift
+from igcf.data import DATASETS, MISSING_TIME, cold_start, load_dataset, taste_drift
+from igcf.data.splits import ColdStart
 
 pytestmark = pytest.mark.realdata
 ROUNDS = np.array([10, 20, 40, 120])

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from igcf.data import Interactions, Success, success_in
-from igcf.data.success import unrated_spike
+from igcf.data import Interactions, success_in
+from igcf.data.success import Success, unrated_spike
 from igcf.errors import DataError
 
 

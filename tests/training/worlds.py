@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 from igcf.config import GraphConfig
-from igcf.data import ColdStart
 from igcf.data.interactions import Interactions
+from igcf.data.splits import ColdStart
 from igcf.data.success import success_in
 from igcf.model import Model, Reward
 from igcf.online import ModelLearner, Policy, replay

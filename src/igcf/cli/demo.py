@@ -18,7 +18,8 @@ from igcf.cli.output import console, emit_json, note, results
 from igcf.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
-    from igcf.data import ColdStart, Interactions
+    from igcf.data import Interactions
+    from igcf.data.splits import ColdStart
     from igcf.model import Model
 
 EMBEDDED = "synthetic"

@@ -13,9 +13,10 @@ from igcf.cli.output import note
 from igcf.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from igcf.data import Interactions, Success
+    from igcf.data import Interactions
     from igcf.data.columns import Columns
     from igcf.data.findings import Report
+    from igcf.data.success import Success
 
 SEPARATOR_NAMES = {"comma": ",", "tab": "\t", "\\t": "\t", "semicolon": ";", "pipe": "|"}
 """Words for separators that are awkward to write in a shell."""

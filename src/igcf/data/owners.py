@@ -192,3 +192,11 @@ def read_eachmovie(path: Path) -> Interactions:
             f"first {frame['score'][row]!r} in row {row + 1}"
         )
     return read_table(frame.with_columns(score=scores).with_columns(value=value), name="eachmovie", source=str(file))
+
+
+READERS = {
+    "kuairec": read_kuairec,
+    "eachmovie": read_eachmovie,
+    "ml-1m": read_movielens_1m,
+    "ml-100k": read_movielens_100k,
+}

@@ -25,14 +25,7 @@ TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Facts about a data set that are known before reading it.
-
-    Example:
-        >>> import igcf
-        >>> info = igcf.data.dataset_info("ml-1m")
-        >>> info.satisfied, info.default_split, info.files
-        (4.0, 'time', ('ml-1m.zip', 'ml-1m'))
-    """
+    """Facts about a data set that are known before reading it."""
 
     name: str
     description: str
@@ -49,24 +42,22 @@ class DatasetInfo:
     """Split of the cold-start experiment."""
     by_activity: bool = True
     """Whether its test users are the most active cold users; otherwise they are drawn at random."""
-    withdrawn: bool = False
-    """Whether its owner no longer distributes it."""
+
+    @property
+    def withdrawn(self) -> bool:
+        """Whether its owner no longer distributes it."""
+        return bool(self.files) and self.url is None
 
 
 GROUPLENS = "research use with acknowledgement, no redistribution (GroupLens)"
+OURS = "Apache-2.0 (part of igcf)"
+INVENTED = "invented films, 1,200 users with known tastes, 800 items, about 80,000 stars 1-5; built in"
+FADING = "invented films that appear, are popular for some weeks and fade; 1,200 users; built in"
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info
     for info in (
-        DatasetInfo(
-            "synthetic",
-            "invented films, 1,200 users with known tastes, 800 items, about 80,000 stars 1-5; built in",
-            "Apache-2.0 (part of igcf)",
-        ),
-        DatasetInfo(
-            "synthetic-drift",
-            "invented films that appear, are popular for some weeks and fade; 1,200 users; built in",
-            "Apache-2.0 (part of igcf)",
-        ),
+        DatasetInfo("synthetic", INVENTED, OURS),
+        DatasetInfo("synthetic-drift", FADING, OURS),
         DatasetInfo(
             "ml-100k",
             "MovieLens 100K: 100,000 stars 1-5 of 943 users on 1,682 films, times, genres",
@@ -100,7 +91,6 @@ DATASETS: dict[str, DatasetInfo] = {
             "research use; withdrawn by its owner in 2004",
             files=("eachmovie", "eachmovie_triple.gz", "eachmovie_triple", "Vote.txt"),
             default_split="users",
-            withdrawn=True,
         ),
     )
 }
@@ -128,7 +118,7 @@ def default_data_dir() -> Path:
 
 def find_dataset(info: DatasetInfo, data_dir: str | Path | None = None) -> Path | None:
     """Return the file or folder of a data set; None where it is not there."""
-    folder = Path(data_dir) if data_dir is not None else default_data_dir()
+    folder = Path(data_dir or default_data_dir())
     return next((folder / name for name in info.files if (folder / name).exists()), None)
 
 
@@ -168,31 +158,18 @@ def _load(name_or_path: str | Path, data_dir: str | Path | None, columns: "Colum
     name, path = str(name_or_path), Path(name_or_path)
     if name in ("synthetic", "synthetic-drift"):
         return synthetic.synthetic_catalogue() if name == "synthetic" else synthetic.drifting_catalogue()
-    if name in DATASETS:
-        info, path = DATASETS[name], _found(DATASETS[name], data_dir)
+    info = DATASETS.get(name)
+    if info is not None:
+        if (found := find_dataset(info, data_dir)) is None:
+            what_next = "put it there" if info.withdrawn else f"run `igcf data fetch {name}` or put it there"
+            folder = data_dir or default_data_dir()
+            raise DataError(f"{name} is not in {folder} (looked for {', '.join(info.files)}); {what_next}")
+        path = found
+    elif not path.exists():
+        raise DataError(f"{name} is neither a known data set ({', '.join(DATASETS)}) nor an existing file")
     else:
-        known = next((info for info in DATASETS.values() if path.name in info.files and path.exists()), None)
-        if known is None:
-            if not path.exists():
-                raise DataError(f"{name} is neither a known data set ({', '.join(DATASETS)}) nor an existing file")
-            return reading.read_files(path, columns)
-        info = known
-    read = {
-        "kuairec": owners.read_kuairec,
-        "eachmovie": owners.read_eachmovie,
-        "ml-1m": owners.read_movielens_1m,
-        "ml-100k": owners.read_movielens_100k,
-    }
-    return read[info.name](path)
-
-
-def _found(info: DatasetInfo, data_dir: str | Path | None) -> Path:
-    path = find_dataset(info, data_dir)
-    if path is None:
-        folder = data_dir if data_dir is not None else default_data_dir()
-        what_next = "put it there" if info.withdrawn else f"run `igcf data fetch {info.name}` or put it there"
-        raise DataError(f"{info.name} is not in {folder} (looked for {', '.join(info.files)}); {what_next}")
-    return path
+        info = next((info for info in DATASETS.values() if path.name in info.files), None)
+    return reading.read_files(path, columns) if info is None else owners.READERS[info.name](path)
 
 
 def fetch(info: DatasetInfo, data_dir: str | Path | None = None, progress: Progress | None = None) -> Path:
@@ -213,7 +190,7 @@ def fetch(info: DatasetInfo, data_dir: str | Path | None = None, progress: Progr
             if info.withdrawn
             else f"{info.name} is built in; there is nothing to download"
         )
-    target = (Path(data_dir) if data_dir is not None else default_data_dir()) / info.files[0]
+    target = Path(data_dir or default_data_dir()) / info.files[0]
     if target.exists():
         if not _matches(info, target):
             raise DownloadError(
@@ -251,15 +228,13 @@ def _receive(url: str, part: Path, progress: Progress) -> None:
     from urllib.request import Request, urlopen
 
     request, have = Request(url, headers={"User-Agent": f"igcf/{__version__}"}), 0  # noqa: S310
-    with urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
+    with urlopen(request, timeout=TIMEOUT_S) as response, part.open("wb") as file:  # noqa: S310
         length = response.headers.get("Content-Length")
         total = int(length) if length else None
-        with part.open("wb") as file:
+        progress(have, total)
+        while block := response.read(BLOCK):
+            have += file.write(block)
             progress(have, total)
-            while block := response.read(BLOCK):
-                file.write(block)
-                have += len(block)
-                progress(have, total)
     if total is not None and have < total:
         raise ConnectionError(f"it ended after {have:,} of {total:,} bytes")
 

@@ -14,15 +14,7 @@ Split = Literal["time", "users", "auto"]
 
 @dataclass(frozen=True, eq=False)
 class ColdStart:
-    """Three disjoint groups of users over the same items; each user's whole history is the truth about them.
-
-    Example:
-        >>> import igcf, numpy as np
-        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
-        >>> split = igcf.data.cold_start(log, min_reactions=10, n_test=20, rng=np.random.default_rng(0))
-        >>> split.test.n_users, set(split.train.user_ids) & set(split.test.user_ids)
-        (20, set())
-    """
+    """Three disjoint groups of users over the same items; each user's whole history is the truth about them."""
 
     train: Interactions
     validation: Interactions
@@ -35,13 +27,6 @@ class TasteDrift:
     """Training users, and the users with the largest change of genres between the two halves of their history.
 
     `test_before` and `test_after` have the same users in the same rows; so have the two of the validation users.
-
-    Example:
-        >>> import igcf
-        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
-        >>> split = igcf.data.taste_drift(log, min_reactions=10, n_test=20)
-        >>> split.test_before.user_ids == split.test_after.user_ids
-        True
     """
 
     train: Interactions
@@ -171,12 +156,8 @@ def _halves(data: Interactions, split: Split, rng: np.random.Generator) -> tuple
 
 def _genre_counts(data: Interactions) -> FloatArray:
     """Count for users x categories how many of the user's items carry each."""
-    names = {
-        name: number for number, name in enumerate(sorted({each for own in data.categories or () for each in own}))
-    }
-    genres = np.zeros((data.n_items, len(names)))
-    for item, tags in enumerate(data.categories or ()):
-        genres[item, [names[tag] for tag in tags]] = 1.0
+    names = sorted({each for own in data.categories or () for each in own})
+    genres = np.array([[name in tags for name in names] for tags in data.categories or ()], dtype=float)
     return np.asarray(data.matrix(np.ones(len(data))) @ genres)
 
 

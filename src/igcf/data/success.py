@@ -24,14 +24,7 @@ ROUNDING_SHARE = 0.02
 
 @dataclass(frozen=True)
 class Success:
-    """Threshold of success of a log, and how many of its reactions reach it.
-
-    Example:
-        >>> import igcf
-        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
-        >>> igcf.data.success_in(log).sentence
-        'satisfied: value >= 4, 1,021 of 2,836 reactions (36.0 %)'
-    """
+    """Threshold of success of a log, and how many of its reactions reach it."""
 
     threshold: float
     """A reaction of at least this value is a success."""

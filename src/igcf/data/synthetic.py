@@ -54,14 +54,7 @@ START_S = 1_577_836_800  # 2020-01-01
 
 @dataclass(frozen=True, eq=False)
 class SyntheticWorld:
-    """Log of invented users, with everything that a recommender has to guess from it.
-
-    Example:
-        >>> import igcf
-        >>> world = igcf.data.synthetic_world(n_users=50, n_items=20)
-        >>> world.user_tastes.shape[0], world.stars.shape
-        (50, (50, 20))
-    """
+    """Log of invented users, with everything that a recommender has to guess from it."""
 
     log: Interactions
     user_tastes: FloatArray
@@ -123,9 +116,7 @@ def synthetic_world(*, n_users: int = 1200, n_items: int = 800, seed: int = 0) -
     second = _chosen(later_chance, activity // 2)
 
     log = _log(first, second, np.where(second, later_stars, stars), item_tastes, rng)
-    return SyntheticWorld(
-        log, user_tastes, later_tastes, is_changing, item_tastes, item_quality, stars, later_stars
-    )  # fmt: skip
+    return SyntheticWorld(log, user_tastes, later_tastes, is_changing, item_tastes, item_quality, stars, later_stars)
 
 
 def drifting_catalogue(*, n_users: int = 1200, n_items: int = 800, seed: int = 0) -> Interactions:
@@ -235,12 +226,9 @@ def _in_time(
 
 
 def invented_titles(genre_of_item: list[str], *, rng: np.random.Generator) -> tuple[str, ...]:
-    """Invent a title with a year for each item, in the words of its first genre; no two are equal.
-
-    Example:
-        `The Glass Orchard (1987)`
-    """
-    pools = {genre: _shuffled_names(genre, rng) for genre in GENRES}
+    """Invent titles like `The Glass Orchard (1987)` in the words of each item's first genre; no two are equal."""
+    names = {genre: [f"{each} {noun}" for each, noun in product(ADJECTIVES, NOUNS[genre])] for genre in GENRES}
+    pools = {genre: [own[place] for place in rng.permutation(len(own))] for genre, own in names.items()}
     used = dict.fromkeys(GENRES, 0)
     years = rng.integers(1948, 2025, size=len(genre_of_item))
     titles = []
@@ -250,8 +238,3 @@ def invented_titles(genre_of_item: list[str], *, rng: np.random.Generator) -> tu
         sequel = f" {part + 1}" if part else ""
         titles.append(f"The {pools[genre][place]}{sequel} ({year})")
     return tuple(titles)
-
-
-def _shuffled_names(genre: str, rng: np.random.Generator) -> list[str]:
-    names = [f"{adjective} {noun}" for adjective, noun in product(ADJECTIVES, NOUNS[genre])]
-    return [names[place] for place in rng.permutation(len(names))]

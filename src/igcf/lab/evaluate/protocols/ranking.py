@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from igcf.arrays import BoolArray, FloatArray, IntArray
-from igcf.data import ColdStart, Interactions
+from igcf.data import Interactions
 from igcf.data.registry import known_dataset
-from igcf.data.splits import has_all_times
+from igcf.data.splits import ColdStart, has_all_times
 from igcf.errors import ConfigError, DataError
 from igcf.lab.baselines import Method, Task
 from igcf.lab.evaluate import metrics
