@@ -97,18 +97,17 @@ class Numbers:
         return ", ".join(parts + ([f"thousands separator {self.group!r}"] if self.group else []))
 
 
-def _formats() -> list[tuple[str, str, str]]:
-    """Return decimal sign, thousands separator and pattern of the ways to write a number, the likeliest first."""
-    found = [(".", "", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")]
-    for decimal, groups in ((".", (",", "'", " ")), (",", ("", ".", "'", " "))):
-        for group in groups:
-            signs = "[ \u00a0\u202f]" if group == " " else re.escape(group)
-            digits = rf"([1-9]\d{{0,2}}({signs}\d{{3}})+|\d+)" if group else r"\d+"
-            found.append((decimal, group, rf"^[+-]?{digits}({re.escape(decimal)}\d+)?$"))
-    return found
+def _pattern(decimal: str, group: str) -> str:
+    signs = "[ \u00a0\u202f]" if group == " " else re.escape(group)
+    digits = rf"([1-9]\d{{0,2}}({signs}\d{{3}})+|\d+)" if group else r"\d+"
+    return rf"^[+-]?{digits}({re.escape(decimal)}\d+)?$"
 
 
-FORMATS = _formats()
+FORMATS = [
+    (".", "", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"),
+    *((*signs, _pattern(*signs)) for signs in (*product(".", ",' "), *product(",", ("", *".' ")))),
+]
+"""Decimal sign, thousands separator and pattern of the ways to write a number, the likeliest first."""
 TRUTHS = {"true": 1.0, "false": 0.0}
 """Values that a column of type bool has as text."""
 
