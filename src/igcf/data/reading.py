@@ -289,7 +289,8 @@ class Builder:
                 findings.refuse("row-numbers", message, n_single, "", source, first[:0])
                 findings.add("row-numbers", message, n_single)
         if n_duplicates:
-            user_idx, item_idx, values = (filtered(each, is_latest) for each in (user_idx, item_idx, values))
+            user_idx, item_idx = filtered(user_idx, is_latest), filtered(item_idx, is_latest)
+            values = filtered(values, is_latest)
             times = None if times is None else filtered(times, is_latest)
         if times is not None and (times == MISSING_TIME).all():
             times = None
