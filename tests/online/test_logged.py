@@ -476,7 +476,7 @@ def test_users_in_lock_step_have_offsets_of_their_own_and_fresh_engines_none() -
     np.testing.assert_allclose(engine.means, plain + np.array([[0.0], [1.0], [0.0]]) * offset, atol=1e-6)
     engine.set_belief(prior_belief(model), 1)
     np.testing.assert_allclose(engine.means, plain, atol=1e-6)
-    assert engine.fresh().offsets is None
+    assert engine.fresh().offset_of() is None
 
 
 @pytest.mark.parametrize("model", ALL)

@@ -383,11 +383,6 @@ class ScoringEngine:
         return self._means
 
     @property
-    def offsets(self) -> AnyFloatArray | None:
-        """What is added to the expected reward beside the beliefs, (users, items); None: nothing for anybody."""
-        return self._offsets
-
-    @property
     def variances(self) -> AnyFloatArray:
         """The variance of that expectation, (users, items), to first order; not to be written to."""
         if self._variances is None:
@@ -412,9 +407,9 @@ class ScoringEngine:
     def describe(
         self, rows: IntArray, scores: AnyFloatArray, available: BoolArray, among: IntArray | None = None
     ) -> Selection:
-        """Return what is believed of items with these scores, beside all that are `available`, (items,).
+        """Return what is believed of the items at `rows`, where ranks are those among the rows that were scored.
 
-        `among` are the rows that were scored, where these are not all: ranks by the mean are those among them.
+        Args: the items, their scores, which items may be shown (items,), and the rows that were scored; None: all.
         """
         means = self.means[0]
         own = means[rows]

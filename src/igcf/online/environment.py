@@ -59,10 +59,8 @@ class Shown:
         [1]
     """
 
-    rows: IntArray
-    """Item rows, shape (users, rounds, slate)."""
-    values: Float32Array
-    """Values in the units of the log, shape (users, rounds, slate); NaN: no reaction."""
+    rows: IntArray  # of items, shape (users, rounds, slate)
+    values: Float32Array  # in the units of the log, shape (users, rounds, slate); NaN: no reaction
 
 
 def rewards(satisfied: BoolArray) -> FloatArray:
@@ -82,16 +80,11 @@ class Environment:
         ([[3.0]], [[True, True, False]])
     """
 
-    users: IntArray
-    """Rows of the users of the current block."""
-    available: BoolArray
-    """Items that may be shown to each of them, (users, items)."""
-    rows: IntArray
-    """Items shown so far, (users, rounds, slate); -1 in rounds to come."""
-    values: Float32Array
-    """Reactions to them, in the units of the log; NaN: no reaction."""
-    round: int
-    """Number of rounds so far."""
+    users: IntArray  # rows of the users of the current block
+    available: BoolArray  # items that may be shown to each of them, (users, items)
+    rows: IntArray  # items shown so far, (users, rounds, slate); -1 in rounds to come
+    values: Float32Array  # reactions to them, in the units of the log; NaN: no reaction
+    round: int  # number of rounds so far
 
     def __init__(
         self,
@@ -101,14 +94,10 @@ class Environment:
         slate: int = 1,
         available: BoolArray | None = None,
     ) -> None:
-        """Know the reactions.
+        """Know the reactions `truth`, (users, items), NaN where there is none, and what may be shown, by default all.
 
-        Args:
-            truth: (users, items) values, NaN where the user has no reaction. A sequence of such tables splits the
-                rounds evenly among them: the tastes change from one to the next, unknown to the learner.
-            rounds: rounds per user.
-            slate: items per round; all of them are observed.
-            available: (users, items), items that each user may be shown; all by default.
+        A sequence of such tables splits the rounds evenly among them: the tastes change from one to the next, unknown
+        to the learner.
         """
         self.truth = (truth,) if isinstance(truth, np.ndarray) else tuple(truth)
         self.rounds, self.slate, self.limit = rounds, slate, available
@@ -157,10 +146,8 @@ class Environment:
     ) -> Shown:
         """Let `learner` recommend to all users, a block of them in lock-step at a time.
 
-        Args:
-            learner: recommends and learns; one with a method `attach` is given the environment before each block.
-            rng: random numbers of draws and ties.
-            begun: called with the rows of each block's users before their first round.
+        A learner with a method `attach` is given the environment before each block; `begun` is called with the rows of
+        its users then.
         """
         attach: Callable[[Environment], None] | None = getattr(learner, "attach", None)
         shape = (self.n_users, self.rounds, self.slate)
@@ -190,20 +177,11 @@ def replay(
     available: BoolArray | None = None,
     begun: Callable[[IntArray], None] | None = None,
 ) -> Shown:
-    """Let a learner recommend to users with known reactions, and return what it showed.
+    """Let a learner recommend to users with known reactions, as `Environment.play` does; return what it showed.
 
-    Args:
-        learner: Selects items and learns from the reactions to them.
-        truth: Reactions of each user to every item, shape (users, items); NaN draws no reaction. A sequence of such
-            arrays divides the rounds into equal phases.
-        rounds: Number of slates per user.
-        slate: Number of items per slate.
-        rng: Breaks ties.
-        available: Items that may be shown to each user, shape (users, items); None: all.
-        begun: Called with the rows of the users before the first round.
+    Args: those of `Environment` and of its `play`.
     """
-    environment = Environment(truth, rounds=rounds, slate=slate, available=available)
-    return environment.play(learner, rng=rng, begun=begun)
+    return Environment(truth, rounds=rounds, slate=slate, available=available).play(learner, rng=rng, begun=begun)
 
 
 class ModelLearner:

@@ -23,8 +23,7 @@ class Parameter(NamedTuple):
     default: float
     low: float
     high: float
-    is_open: bool
-    """Whether the ends of the range are excluded."""
+    is_open: bool  # whether the ends of the range are excluded
     description: str
 
     def check(self, value: float) -> None:
@@ -41,12 +40,7 @@ def parameter(
 ) -> Any:
     """Declare a field of a policy as one of its parameters.
 
-    Args:
-        default: its default.
-        description: one sentence for the command line, HTTP and the page.
-        low: smallest value.
-        high: largest value.
-        is_open: whether the ends of the range are excluded.
+    Args: its default, one sentence about it, the ends of its range, and whether these are excluded.
     """
     return field(default=default, metadata={"parameter": (low, high, is_open, description)})
 
@@ -69,12 +63,9 @@ class Policy:
         'coffee'
     """
 
-    name: ClassVar[str] = ""
-    """Name on the command line and over HTTP; a policy without one can be used from Python only."""
-    label: ClassVar[str] = ""
-    """Name on the page; by default that of the class."""
-    needs_variances: ClassVar[bool] = True
-    """Whether scores depend on the items' variances, which cost more to keep than the means."""
+    name: ClassVar[str] = ""  # on the command line and over HTTP; a policy without one can be used from Python only
+    label: ClassVar[str] = ""  # on the page; by default the name of the class
+    needs_variances: ClassVar[bool] = True  # whether scores read variances, which cost more to keep than the means
     propensity: ClassVar[Propensity] = "unknown"
     """How choices come about: `exact`, the state alone decides; `sampled`, the expected rewards under one draw of the
     user's vector, so that the probability of a choice is a share of draws; `unknown` otherwise."""
@@ -148,8 +139,7 @@ class Ucb(Policy):
     propensity: ClassVar[Propensity] = "exact"
 
     nu: float = parameter(0.5, "Exploration of ucb: mean + nu * std.")
-    item_uncertainty: bool = False
-    """Also count the uncertainty of the item vectors themselves."""
+    item_uncertainty: bool = False  # also count the uncertainty of the item vectors themselves
 
     @property
     def optimism(self) -> float | None:
@@ -293,13 +283,6 @@ def named_policy(name: str, **parameters: float | None) -> Policy:
             takes = f"it takes {', '.join(declared)}" if declared else "it takes none"
             raise ConfigError(f"policy {name} has no parameter {each}; {takes}")
     return found(**given)
-
-
-def checked_policy(policy: Policy) -> Policy:
-    """Refuse anything but a policy."""
-    if not isinstance(policy, Policy):
-        raise ConfigError(f"policy is {policy!r}; expected an igcf.online.Policy, for instance igcf.Ucb(nu=0.5)")
-    return policy
 
 
 def own_policy(choice: PolicyChoice, **parameters: float | None) -> Policy:

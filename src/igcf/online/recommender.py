@@ -23,7 +23,7 @@ from igcf.online.exploration import checked_share
 from igcf.online.index import IndexChoice, ItemLists, find_index
 from igcf.online.new_items.trials import Exposure
 from igcf.online.new_items.update import NewItems
-from igcf.online.policies import Policy, checked_policy, own_policy
+from igcf.online.policies import Policy, own_policy
 from igcf.online.selection import is_searchable
 from igcf.online.serving import LiveServing
 from igcf.online.session import SESSION_FORMAT, Session
@@ -92,21 +92,19 @@ class Recommender:
             raise ConfigError(f"forgetting must be in (0, 1], got {forgetting}; 1 never forgets")
         if skip_rounds < 1:
             raise ConfigError(f"skip_rounds must be at least 1, got {skip_rounds}")
-        self.clock = clock
-        self.policy: Policy = own_policy(model.policy) if policy is None else checked_policy(policy)
-        self.forgetting = forgetting
+        if not isinstance(policy, Policy | None):
+            raise ConfigError(f"policy is {policy!r}; expected an igcf.online.Policy, for instance igcf.Ucb(nu=0.5)")
+        self.policy = own_policy(model.policy) if policy is None else policy
+        self.clock, self.forgetting, self.skip_rounds = clock, forgetting, skip_rounds
         self.explore = checked_share(explore)
-        self.skip_rounds = skip_rounds
         lists = find_index(model, index)
         if lists is not None and not is_searchable(self.policy):
             logging.getLogger("igcf.index").warning(
                 "%s scores all %d items: an index cannot be asked for it", self.policy, model.n_items
             )
         self._live = LiveServing(model, exposure, lists)
-        self._seed = seed
-        self._opened = count()
-        self._anonymous = _salt(model)
-        self._numbers = count()
+        self._seed, self._anonymous = seed, _salt(model)
+        self._opened, self._numbers = count(), count()
 
     def __repr__(self) -> str:
         new = self.new_items
@@ -160,9 +158,8 @@ class Recommender:
         """
         past = Past(list(history), list(logged), until, belief, attributes, contexts or {})
         check_pairs("history", past.history)
-        rng_or_seed = rng or (self._seed, next(self._opened))
         name = (self._anonymous, next(self._numbers)) if user is None else user
-        return Session(self, past, rng_or_seed, name)
+        return Session(self, past, rng or (self._seed, next(self._opened)), name)
 
     def load_session(self, path: str | Path) -> Session:
         """Return the session that `Session.save` wrote; the belief is computed from it."""
@@ -170,10 +167,9 @@ class Recommender:
             saved = json.loads(Path(path).read_text(encoding="utf-8"))
             if not isinstance(saved, dict) or saved.get("format") != SESSION_FORMAT:
                 raise DataError(f"{path} is not a saved session; expected what Session.save wrote")
-            parts = {name: [(str(item), value) for item, value in saved[name]] for name in ("history", "logged")}
-            others = {"until": saved["until"], "user": saved["user"], "attributes": saved.get("attributes")}
-            others["contexts"] = saved.get("contexts")
-            return self.session(parts["history"], logged=parts["logged"], **others)
+            history, logged = ([(str(item), value) for item, value in saved[name]] for name in ("history", "logged"))
+            others = {name: saved.get(name) for name in ("attributes", "contexts")}
+            return self.session(history, logged=logged, until=saved["until"], user=saved["user"], **others)
         except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"cannot read a session from {path}: {error}; save it again with Session.save") from error
 
