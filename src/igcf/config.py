@@ -49,7 +49,7 @@ WORDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a
 
 @dataclass(frozen=True, kw_only=True)
 class GraphConfig:
-    """How the variational graph model is learned from a log; the defaults were chosen on validation users.
+    """Settings of the variational graph model; the defaults were chosen on validation users.
 
     Example:
         >>> import igcf
@@ -166,9 +166,9 @@ class GraphConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertsConfig:
-    """How the default model, the average of a linear and a logistic factor model, is learned from a log.
+    """Settings of the default model, the average of a linear and a logistic factor model.
 
-    What is None is chosen on validation users.
+    None: chosen on validation users.
 
     >>> import igcf
     >>> igcf.ExpertsConfig(satisfied=4, objective="liking").objective  # `igcf.pretrain(data, config=...)` takes it

@@ -28,7 +28,7 @@ MISSING_TIME = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Interactions:
-    """Log of who reacted to what, how and, where known, when: one row per reaction, at most one per user and item.
+    """Log of reactions: user, item, value and, if known, time; at most one row per user and item.
 
     Build it with `from_frame`, `from_arrays`, `from_csv`, `from_parquet` or `igcf.load_dataset`: they check the values,
     map the ids to rows and resolve duplicates. The rows keep the order of the source.
@@ -123,8 +123,8 @@ class Interactions:
     ) -> "Interactions":
         """Build a log from parallel sequences; ids may be strings or numbers and become strings.
 
-        Of several reactions of one user to one item the latest counts: the largest timestamp, or the last row where
-        there is no time or the times are equal.
+        Of several reactions of one user to one item the latest counts: the largest timestamp, or the last row if
+        there are no times or the times are equal.
 
         Args:
             users: id of the user of each reaction.
@@ -154,7 +154,7 @@ class Interactions:
 
     @classmethod
     def from_csv(cls, path: str | Path, **columns: Any) -> "Interactions":
-        """Read a text file (also compressed) of columns; what is left out is found (docs/data.md), `layout` says what.
+        """Read a text file, compressed or not; columns that are not named are detected (docs/data.md), see `layout`.
 
         Args:
             path: The file.
@@ -179,7 +179,7 @@ class Interactions:
         return read_files(Path(path), Columns.of(columns))
 
     def with_items(self, items: "str | Path | object") -> "Interactions":
-        """Return the same log with what a table of items, a file or a frame, says of them (docs/data.md)."""
+        """Return the same log with the attributes of its items, from a file or frame (docs/data.md)."""
         from igcf.data.items import read_items
 
         return read_items(items, id_name="item" if self.layout is None else self.layout.item).describe(self)
@@ -207,7 +207,7 @@ class Interactions:
         """Return the same log with features of the moments of its reactions (docs/data.md).
 
         Args:
-            names: columns of `table`; `hour` is made from the times of the log where no column has that name.
+            names: columns of `table`; `hour` is derived from the times of the log if no column has that name.
             table: the file or frame that the log was read from.
         """
         from igcf.data.users import read_context
@@ -216,7 +216,7 @@ class Interactions:
         return replace(self, context=context, notes=(*self.notes, context.sentence))
 
     def at_least(self, item_reactions: int = 1, user_reactions: int = 1) -> "Interactions":
-        """Return the reactions to items that have so many, and of those the ones of users who have so many.
+        """Return the reactions to items with enough of them, by users with enough of these.
 
         The other items become `rare_items`, which a model knows through their content; the other users are left out.
         """
@@ -266,7 +266,7 @@ class Interactions:
         categories: tuple[tuple[str, ...], ...] | None,
         attributes: Attributes | None = None,
     ) -> "Interactions":
-        """The same log with item titles, categories and further attributes, one entry per item."""
+        """Return the same log with titles, categories and further attributes, one entry per item."""
         sizes = {"titles": titles and len(titles), "categories": categories and len(categories)}
         for what, size in (sizes | {"attributes": attributes and attributes.n_items}).items():
             if size not in (None, self.n_items):
@@ -292,7 +292,7 @@ class Interactions:
         return replace(part, user_ids=tuple(self.user_ids[row] for row in rows), user_idx=new_row[part.user_idx])
 
     def with_users_of(self, other: "Interactions") -> "Interactions":
-        """Return this log followed by the reactions of other users to the same items; times only where both have."""
+        """Return this log followed by the reactions of other users to the same items; times only if both have them."""
         if other.item_ids != self.item_ids:
             raise DataError(
                 f"the log {other.name!r} has {other.n_items} items, {self.name!r} {self.n_items}; "

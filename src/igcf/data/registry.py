@@ -97,7 +97,7 @@ DATASETS: dict[str, DatasetInfo] = {
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """Return what is known about the data set called `name`."""
+    """Return the facts about the data set called `name`."""
     if name not in DATASETS:
         raise DataError(f"unknown data set {name!r}; known are {', '.join(DATASETS)}")
     return DATASETS[name]
@@ -109,7 +109,7 @@ def known_dataset(data: Interactions) -> DatasetInfo | None:
 
 
 def default_data_dir() -> Path:
-    """Return the folder in `IGCF_DATA_DIR` where it is set, otherwise the user's cache folder."""
+    """Return the folder in `IGCF_DATA_DIR` if it is set, otherwise the user's cache folder."""
     from platformdirs import user_cache_path
 
     configured = os.environ.get("IGCF_DATA_DIR")
@@ -117,7 +117,7 @@ def default_data_dir() -> Path:
 
 
 def find_dataset(info: DatasetInfo, data_dir: str | Path | None = None) -> Path | None:
-    """Return the file or folder of a data set; None where it is not there."""
+    """Return the file or folder of a data set; None if it is missing."""
     folder = Path(data_dir or default_data_dir())
     return next((folder / name for name in info.files if (folder / name).exists()), None)
 
@@ -134,7 +134,7 @@ def load_dataset(
     Args:
         name_or_path: one of `DATASETS`, or a path; a name wins over a file of the same name (write `./ml-1m` for that).
         data_dir: folder of the named data sets; see `default_data_dir`.
-        columns: how a log is read; what is left out is found (docs/data.md).
+        columns: how a log is read; the rest is detected (docs/data.md).
         items: a file with the ids, titles and categories of the items.
 
     Example:

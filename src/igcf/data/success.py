@@ -24,7 +24,7 @@ ROUNDING_SHARE = 0.02
 
 @dataclass(frozen=True)
 class Success:
-    """Threshold of success of a log, and how many of its reactions reach it."""
+    """Threshold of success of a log, and the number of reactions that reach it."""
 
     threshold: float
     """A reaction of at least this value is a success."""
@@ -42,7 +42,7 @@ class Success:
 
     @property
     def is_implicit(self) -> bool:
-        """Whether every reaction is a success, so that only the choice of items shows taste."""
+        """Whether every reaction is a success, so that only the choice of items is evidence of taste."""
         return self.n_successes == self.n_reactions
 
     @property
@@ -54,7 +54,7 @@ class Success:
 
     @property
     def warning(self) -> str | None:
-        """One line of advice where nearly no reaction or nearly every one is a success; None otherwise."""
+        """One line of advice if hardly any or nearly every reaction is a success; None otherwise."""
         if self.is_implicit or SCARCE <= self.share <= 1.0 - SCARCE:
             return None
         how = "only" if self.share < SCARCE else "as many as"
@@ -96,8 +96,8 @@ def success_in(
 
     Args:
         data: The log.
-        satisfied: The threshold, where the caller has one; it is refused where no reaction reaches it, or all do.
-        levels: Distinct values of the log and their counts, where they are known (`levels_of`).
+        satisfied: The threshold, if the caller has one; an error if no reaction reaches it, or all do.
+        levels: Distinct values of the log and their counts, if known (`levels_of`).
     """
     values, counts = levels_of(data.values) if levels is None else levels
     info = known_dataset(data)

@@ -54,7 +54,7 @@ START_S = 1_577_836_800  # 2020-01-01
 
 @dataclass(frozen=True, eq=False)
 class SyntheticWorld:
-    """Log of invented users, with everything that a recommender has to guess from it."""
+    """Log of synthetic users, with the truth that a recommender has to infer."""
 
     log: Interactions
     user_tastes: FloatArray
@@ -78,7 +78,7 @@ class SyntheticWorld:
         return _satisfaction(self.user_tastes, self.item_tastes, self.item_quality)
 
     def complete(self, users: Interactions, *, later: bool = False) -> Interactions:
-        """Return the users of a part of the log with their reactions to every item, which the log does not show."""
+        """Return the users of a part of the log with their true reactions to every item."""
         row_of = {user_id: row for row, user_id in enumerate(self.log.user_ids)}
         rows = [row_of[user_id] for user_id in users.user_ids]
         user_idx, item_idx = np.divmod(np.arange(len(rows) * self.log.n_items, dtype=np.int32), self.log.n_items)
@@ -95,7 +95,7 @@ def synthetic_catalogue(*, n_users: int = 1200, n_items: int = 800, seed: int = 
 
 
 def synthetic_world(*, n_users: int = 1200, n_items: int = 800, seed: int = 0) -> SyntheticWorld:
-    """Invent a catalogue, users, their reactions and the truth behind them; the same seed gives the same world."""
+    """Generate a catalogue, users, reactions and the truth behind them; the same seed gives the same world."""
     if n_users < 2 or n_items < 20:
         raise DataError(f"a synthetic world needs 2 users and 20 items or more, got {n_users} and {n_items}")
     rng = np.random.default_rng(seed)

@@ -53,7 +53,7 @@ class Channel:
         return z if self.link == "identity" else sigmoid(z)
 
     def slope(self, activation: FloatArray) -> FloatArray:
-        """Return how fast the expected reward grows with z, where it is `activation`."""
+        """Return the derivative of `activation` at the point with this value."""
         return np.ones_like(activation) if self.link == "identity" else activation * (1.0 - activation)
 
 

@@ -160,24 +160,24 @@ class Model:
         return linearised(self.channels, self.terms, self.prior_mean)
 
     def computed(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return what `compute` makes of this model, which is kept under `key` as long as the model."""
+        """Return `compute(model)`, cached under `key` for the lifetime of the model."""
         if key not in self._computed:
             self._computed[key] = compute()
         return cast("T", self._computed[key])
 
     @property
     def objective(self) -> Objective:
-        """What is ranked by: `hit` (seen and liked) or `liking` (liked, if seen)."""
+        """What the ranking maximises: `hit` (seen and liked) or `liking` (liked, if seen)."""
         return self.usage.objective
 
     @property
     def policy(self) -> PolicyChoice:
-        """The policy, by name and nu, that is used unless the caller says otherwise."""
+        """The default policy, by name and nu."""
         return self.usage.policy
 
     @property
     def calibration(self) -> Calibration:
-        """The numbers by which chances are calibrated."""
+        """Parameters of the calibration of chances."""
         return self.usage.calibration
 
     @property
@@ -257,7 +257,7 @@ class Model:
         return self.row_of.get(item_id)
 
     def item_row(self, item_id: str) -> int:
-        """Return the row of an item; an unknown one is refused."""
+        """Return the row of an item; an unknown item is an error."""
         row = self.known_row(item_id)
         if row is None:
             raise UnknownItemError(
@@ -266,7 +266,7 @@ class Model:
         return row
 
     def item_rows(self, item_ids: Iterable[str]) -> list[int]:
-        """Return the rows of some items; an unknown one is refused."""
+        """Return the rows of some items; an unknown item is an error."""
         ids = list(item_ids)
         try:
             return list(map(self.row_of.__getitem__, ids))
@@ -278,9 +278,9 @@ class Model:
         return self.titles[self.item_row(item_id)] if self.titles else item_id
 
     def reaction_value(self, value: "float | EllipsisType | None" = ..., kind: str | None = None) -> float:
-        """Return the value of a reaction as the belief learns it, or refuse it; NaN is shown without a reaction.
+        """Return the value that the belief learns from; an invalid one is an error. NaN: shown without a reaction.
 
-        A reaction has a value, or is of a kind; where every reaction of the log counts alike it needs neither.
+        A reaction has a value or a kind; if every reaction of the log counts alike it needs neither.
         """
         return reaction_value(self.reward, self.kinds, value, kind)
 
@@ -307,7 +307,7 @@ class Model:
         return self.changed(channels=channels, prior_mean=mean, prior_cov=cov)
 
     def changed(self, **parts: Any) -> "Model":
-        """Return a model with other parts, named as in the constructor, in place of its own; all are checked again."""
+        """Return a copy with some parts replaced, named as in the constructor; all are checked again."""
         return Model(**({name: getattr(self, name) for name in PARTS} | parts))
 
     def with_catalogue(self, catalogue: Catalogue) -> "Model":
@@ -344,7 +344,7 @@ class Model:
         return other
 
     def with_items(self, items: Iterable[Item | Mapping[str, Any]]) -> "Model":
-        """Return a model that also has new items, known by their content alone until somebody reacts to them.
+        """Return a model that also has new items, scored by their content until somebody reacts to them.
 
         An item is an `Item`, or a mapping with `id` and any of its fields; all are added or none.
         """
@@ -353,14 +353,14 @@ class Model:
         return with_items(self, items)
 
     def save(self, folder: str | Path) -> None:
-        """Write the model folder; it must not exist yet, and a failure leaves nothing behind."""
+        """Write the model folder; it must not exist, and a failure leaves nothing behind."""
         from igcf.model.files import save_model
 
         save_model(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> "Model":
-        """Read a model folder; nothing in it is executed, and anything damaged or foreign is refused."""
+        """Read a model folder; nothing in it is executed, and a damaged or foreign one is an error."""
         from igcf.model.files import load_model
 
         return load_model(Path(folder))

@@ -37,7 +37,7 @@ Scattered = Callable[[BySource, IntArray, "FloatArray | None"], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Weights with which successes on a few other items predict the success of each item, fitted by ridge regression.
+    """Weights of a sparse ridge regression that predicts the success on each item from successes on a few others.
 
     The prediction of item j for a user who liked the items L is means[j] + sum over neighbours i of j of
     weights[j, i] (1[i in L] - means[i]). Beside it, a low-pass filter of the user-item graph adds the mean over the
@@ -108,8 +108,8 @@ class Neighbours:
     ) -> Float32Array:
         """Return the prediction of every item, shape (items,), from the rows of the items that a user liked.
 
-        `unknown` are items that the user may or may not like: they count as their means. `sums` adds up what leads from
-        some items to all.
+        `unknown` are items that the user may or may not like: they count as their means. `sums` adds up the
+        weights from some items to all.
         """
         result = sums(self.by_source, liked, None)
         if unknown is not None and len(unknown):
@@ -124,7 +124,7 @@ class Neighbours:
         return np.array([of_source.get(row, 0.0) for row in rows.tolist()])
 
     def filtered(self, liked: IntArray) -> Float32Array:
-        """Return what the low-pass filter makes of the items that a user liked, shape (items,)."""
+        """Return the low-pass filter of the items that a user liked, shape (items,)."""
         if self.low_pass is None or not len(liked):
             return np.zeros(len(self.means), dtype=np.float32)
         signal = self.low_pass[liked].sum(axis=0) / np.float32(np.sqrt(len(liked)))

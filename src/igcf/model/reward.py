@@ -92,7 +92,7 @@ class Reward:
         return np.asarray(np.asarray(values, dtype=np.float64) >= (self.low if self.is_implicit else self.threshold))
 
     def checked(self, value: object) -> float:
-        """A value from outside as a float (None, an item shown without a reaction, becomes NaN), or a clear refusal."""
+        """Return a value as a float (None, shown without a reaction, becomes NaN); an invalid one is an error."""
         if value is None:
             return float("nan")
         if type(value) is float and self.least <= value <= self.high:

@@ -69,7 +69,7 @@ class Recommendations(list[Recommendation]):
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one past reaction adds to the expected reward of an item.
+    """Contribution of one past reaction to the expected reward of an item.
 
     Example:
         With the model of the example of `igcf.Model`:
@@ -96,7 +96,7 @@ class AttributeContribution:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Where an expected reward comes from: prior, attributes, contributions and absence add up to exactly `mean`.
+    """Parts of an expected reward: prior, attributes, contributions and absence sum exactly to `mean`.
 
     Example:
         With the model of the example of `igcf.Model`:

@@ -50,7 +50,7 @@ class Belief:
         return rows @ self.mean, np.sqrt(np.maximum(var, 0.0))
 
     def decayed(self, prior: "Belief", keep: float) -> "Belief":
-        """Forget: the evidence gathered since `prior` keeps the weight `keep`, the rest falls back to the prior.
+        """Discount the evidence gathered since `prior` by the factor `keep`.
 
         In natural parameters: precision -> keep * precision + (1 - keep) * prior precision, likewise the information.
         Written in the directions in which the prior is uncertain, so that the prior's covariance may be singular.

@@ -43,8 +43,8 @@ class ScoringEngine:
         model: what is scored.
         n_users: users in lock-step.
         dtype: of the item matrices, means and variances: float32 is fast, float64 is exact to rounding.
-        tracks_variances: False where variances are hardly ever asked for: means are then computed from the belief when
-            they are asked for, and variances too, which is slow.
+        tracks_variances: False if variances are rarely read: means are then computed from the belief on demand,
+            and so are variances, which is slow.
 
     Example:
         With the model of the example of `igcf.Model`:

@@ -70,7 +70,7 @@ def rewards(satisfied: BoolArray) -> FloatArray:
 
 
 class Environment:
-    """Users who react as they are known to; nothing is shown twice to anybody.
+    """Users with known reactions; no user is shown an item twice.
 
     Example:
         >>> import igcf, numpy as np

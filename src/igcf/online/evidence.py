@@ -28,7 +28,7 @@ NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 
 
 class LoggedBelief(NamedTuple):
-    """What is believed of a user with a logged record: a Gaussian belief, and a constant per item beside it.
+    """Belief about a user with a logged record: a Gaussian, plus a constant per item.
 
     Example:
         With the model of the example of `igcf.Model`:

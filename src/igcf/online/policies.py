@@ -46,7 +46,7 @@ def parameter(
 
 
 class Policy:
-    """Base class of everything that turns the state of users into scores; larger is recommended first.
+    """Base class of policies, which turn the state of users into scores; larger is recommended first.
 
     A subclass is a frozen dataclass; fields made by `parameter` are its parameters. With a `name` it is registered
     in `POLICIES`.
@@ -191,7 +191,7 @@ class InfoUcb(Policy):
 
 @dataclass(frozen=True)
 class Thompson(Policy):
-    """Posterior sampling: draw one user vector from the belief and believe it for this round.
+    """Posterior sampling: rank by the rewards under one user vector drawn from the belief.
 
     Example:
         With the model of the example of `igcf.Model`:
@@ -236,7 +236,7 @@ class OneOfDraws(Policy):
 
 @dataclass(frozen=True)
 class Greedy(Policy):
-    """The item that is expected to please most; never explores on purpose.
+    """The item with the highest expected reward; never explores on purpose.
 
     Example:
         With the model of the example of `igcf.Model`:

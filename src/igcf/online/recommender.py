@@ -49,19 +49,19 @@ class SimilarItem(NamedTuple):
 
 
 class Recommender:
-    """A model and a policy, ready for users; all sessions share what is learned about new items.
+    """A model and a policy; all sessions share what is learned about new items.
 
     Args:
-        model: what pretraining learned; items that were added to it are learned from users' reactions.
-        policy: how items are chosen; by default as the model says.
+        model: a trained model; items added to it are learned from users' reactions.
+        policy: how items are chosen; default: the model's own.
         forgetting: weight that earlier evidence keeps with every new reaction; 1 never forgets, 0.98 follows a
             changing taste by falling back toward the population.
         seed: makes draws and ties repeatable, in the order in which sessions are opened.
         skip_rounds: number of reactions and skips for which a skipped item is not shown.
-        clock: returns the time in seconds since 1970, by which items become available and cease to be.
+        clock: returns the time in seconds since 1970, for items with dates of availability.
         index: `exact` scores all items for every answer; `lists` builds an index now and asks it for candidates, and
             `auto` does so for large catalogues. Or an index that was built before.
-        exposure: how much new items are tried; by default as `igcf.Exposure` says.
+        exposure: how often new items are tried; default: `igcf.Exposure()`.
         explore: share of the slots that are drawn among the 10 best items left, with known probabilities, so that
             other policies can be evaluated on what was logged.
 
@@ -113,17 +113,17 @@ class Recommender:
 
     @property
     def model(self) -> Model:
-        """The model as it is now: with the items that were added and all that users' reactions say about them."""
+        """The current model, with added items and what reactions have taught about them."""
         return self._live.current().model
 
     @property
     def catalogue(self) -> Catalogue:
-        """The items as they are described now."""
+        """The current descriptions of the items."""
         return self.model.catalogue
 
     @property
     def new_items(self) -> NewItems | None:
-        """The items that were added to the model, as they are known now; None if no items were added."""
+        """The current state of items added to the model; None without any."""
         return self._live.current().new_items
 
     def session(  # noqa: PLR0913  (each has a default)
@@ -143,17 +143,17 @@ class Recommender:
         Args:
             history: (item_id, value) pairs of items that were shown, oldest first; equals having observed them here.
                 Of several reactions to one item the last counts.
-            logged: (item_id, value) pairs out of a log, where the absence of all other items counts too. They come
+            logged: (item_id, value) pairs from a log, where the absence of all other items counts too. They come
                 before the history, which replaces them where it has the same item.
             until: time at which the logged record ends, in the units of the training log; items that appeared later
-                are not absent. It is ignored where the model does not know when its items appeared.
-            belief: the belief after these reactions where it is known already; it is then not computed again. A plain
+                are not absent. It is ignored if the model does not know when its items appeared.
+            belief: the belief after these reactions if it has been computed before. A plain
                 `Belief` leaves the offset of logged reactions to be computed.
             rng: makes draws and ties repeatable for this session.
-            user: identifies the user: one user has one voice about a new item, in however many sessions. A session
+            user: identifies the user, who counts once about a new item in however many sessions. A session
                 without it counts as a user of its own.
             attributes: the user's attributes, by the names in `model.attribute_prior`: they move the prior. Unknown
-                names are refused; unknown values are ignored, as `Session.ignored` reports.
+                names are errors; unknown values are ignored, see `Session.ignored`.
             contexts: contexts in which reactions of the history were made, by item id.
         """
         past = Past(list(history), list(logged), until, belief, attributes, contexts or {})
@@ -202,15 +202,15 @@ class Recommender:
         self._live.add_items(items)
 
     def update_items(self, items: Iterable[Item | Mapping[str, Any]]) -> None:
-        """Describe some items anew, in full; all are changed or none. Vectors of trained items do not change."""
+        """Replace the descriptions of some items; all are changed or none. Vectors of trained items do not change."""
         self._live.update_items(items)
 
     def retire_items(self, item_ids: Iterable[str]) -> None:
-        """Take items out of every answer from now on; reactions to them still count. `restore_items` undoes it."""
+        """Stop recommending items; reactions to them still count. `restore_items` undoes it."""
         self._live.set_hidden(item_ids, is_hidden=True)
 
     def restore_items(self, item_ids: Iterable[str]) -> None:
-        """Let retired items be recommended again."""
+        """Recommend retired items again."""
         self._live.set_hidden(item_ids, is_hidden=False)
 
 

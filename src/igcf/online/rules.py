@@ -97,7 +97,7 @@ class Rules:
         return rules
 
     def together(self, other: "Rules") -> "Rules":
-        """Return rules that say what both say: filters and caps hold at once, boosts add up, own pinned items first."""
+        """Combine both sets of rules: all filters and caps apply, boosts add up, own pinned items come first."""
         return Rules(
             any=self.any + other.any,
             all=_joined(self.all, other.all),
@@ -115,12 +115,12 @@ class Rules:
     def compiled(self, catalogue: Catalogue, *, is_lenient: bool = False) -> CompiledRules:
         """Return these rules for a catalogue, which caches them; an unknown name is an error.
 
-        Where `is_lenient`, a label, number or item that the catalogue has lost stands for no item at all.
+        With `is_lenient`, a label, number or item that the catalogue no longer has matches nothing.
         """
         return catalogue.computed((self, is_lenient), lambda: compile_rules(self, catalogue, is_lenient=is_lenient))
 
     def within(self, server: "Rules") -> "RulesWithin":
-        """Return these rules of a request under those of a server."""
+        """Combine these rules of a request with those of a server."""
         return RulesWithin(self, server)
 
 

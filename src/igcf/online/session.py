@@ -65,7 +65,7 @@ def _with_items(method: "Callable[Concatenate[Session, P], T]") -> "Callable[Con
 class Session:
     """The belief about one user and the reactions that sharpened it.
 
-    Only one thread at a time may use a session; sessions of different users may be used side by side.
+    Only one thread at a time may use a session; sessions of different users may be used in parallel.
 
     Example:
         With the model of the example of `igcf.Model`:
@@ -116,12 +116,12 @@ class Session:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What is known of the user beside reactions, as it was given."""
+        """The user's attributes, as passed."""
         return dict(self._given)
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """One sentence per attribute with a value that the model does not know."""
+        """One sentence per attribute whose value the model does not know."""
         return () if self._encoded is None else self._encoded.ignored
 
     @_with_items
@@ -248,7 +248,7 @@ class Session:
     @property
     @_with_items
     def offset(self) -> Float32Array | None:
-        """Offset per item from logged reactions, added to the expected rewards, (items,); None: nothing is added."""
+        """Offset per item from logged reactions, added to the expected rewards, (items,); None: no offset."""
         return self._engine.offset_of()
 
     @_with_items
@@ -296,8 +296,8 @@ class Session:
             spare: how many of the last items are kept in reserve: a trial of a new item comes before them.
             context: features of this request, such as a device or a time, by the names in `model.context_effect`.
             explore: used instead of the recommender's own share, for this call.
-            draws: where the policy samples, choose by one of so many draws, which stay the same as long as the belief
-                does: propensities are then known. 0: by a new draw, with unknown propensities.
+            draws: if the policy samples, choose by one of so many draws, which stay the same until the belief changes,
+                so that propensities are known. 0: by a new draw, with unknown propensities.
         """
         if isinstance(spare, bool) or not isinstance(spare, WHOLE) or spare < 0:
             raise ConfigError(f"spare must be a whole number of at least 0, got {spare!r}")
@@ -388,16 +388,16 @@ class Session:
         kind: str | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> None:
-        """Learn from one reaction, in closed form; it replaces an earlier one to the same item, unless it is None.
+        """Update the belief with one reaction; it replaces an earlier one to the same item, unless its value is None.
 
-        A bad item, value, kind or context raises and changes nothing.
+        An invalid item, value, kind or context raises an error and changes nothing.
 
         Args:
             item_id: id of the item.
             value: in the units of the log; None: shown without a reaction. Left out with a `kind`, and where every
                 reaction of the log counts alike.
             kind: a kind of feedback that the model knows, instead of a value.
-            context: the context that the reaction was made in; it is learned net of its effect.
+            context: the context of the reaction, whose effect is subtracted.
         """
         model, engine = self._serving.model, self._engine
         row, number = model.item_row(item_id), model.reaction_value(value, kind)
@@ -435,14 +435,14 @@ class Session:
 
     @_with_items
     def skip(self, item_id: str) -> None:
-        """Put an item aside for `skip_rounds` reactions and skips: "not now" is no evidence about the user's taste."""
+        """Hide an item for `skip_rounds` reactions and skips: "not now" is no evidence about the user's taste."""
         row = self._serving.model.item_row(item_id)
         self._evidence.add(Event(row, np.nan, is_skip=True, counts=False))
         self._mask = None
 
     @_with_items
     def undo(self) -> str:
-        """Take back the last reaction or skip, as if it had never been; return the item's id."""
+        """Undo the last reaction or skip; return the item's id."""
         model, event, live = self._serving.model, self._evidence.undo(), self._recommender._live
         self._mask = None
         if event.counts:

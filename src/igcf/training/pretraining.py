@@ -41,11 +41,11 @@ def pretrain(
     """Learn a model from a log: by default the experts, or the paper's variational graph model (alg:pretrain).
 
     `method="graph"` chooses the graph model, `config=igcf.GraphConfig.paper()` the graph model as the paper prints it;
-    both need `pip install 'igcf[train]'`. Both methods choose what is left open on validation users.
+    both need `pip install 'igcf[train]'`. Both methods choose open settings on validation users.
 
     Validation users have the same items in the same order and are not in `data`. On them the graph model's training
-    stops when their interactive precision no longer grows, and its online noise and gamma are chosen. Without, a few of
-    the most active users are held out for such choices, and the model is then refitted to everybody.
+    stops when their interactive precision stops growing, and its online noise and gamma are chosen. Without them, some
+    of the most active users are held out for such choices, and the model is then refitted to everybody.
 
     Args:
         data: The log, or the Parquet files of one, which workers read themselves.
@@ -54,10 +54,10 @@ def pretrain(
         checkpoint: A folder for the state of training: of the default model after every stage, of the graph model
             whenever the validation users are scored. Workers on several machines must all see it.
         resume: Continue from the checkpoints in that folder, to the same result as without interruption. One that
-            does not exist is refused; one that holds no checkpoint yet is begun in.
-        progress: True shows on standard error how far training is, False shows nothing; a function is called with a
+            does not exist is an error; in one without a checkpoint training starts.
+        progress: True prints progress on standard error, False prints nothing; a function is called with a
             `Progress` after every step instead.
-        shards: Over how many workers the users of the log are split (default model only); the result does not depend
+        shards: Number of workers that share the users of the log (default model only); the result does not depend
             on it.
         engine: What runs them: processes of this machine (`local`), or actors of a `ray` cluster.
         address: Address of a running Ray cluster; without it, one is started on this machine.

@@ -24,7 +24,7 @@ MEMORY = 12_000
 
 @dataclass(frozen=True)
 class Exposure:
-    """How much new items are tried, beyond being shown where they are expected to please most.
+    """How often new items are shown in order to learn about them.
 
     >>> import igcf
     >>> igcf.Exposure(share=0.1, price=0.005).most  # `igcf.Recommender(model, exposure=...)` takes it

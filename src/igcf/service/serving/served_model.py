@@ -140,7 +140,7 @@ class ServedModel:
 
     @property
     def catalogue(self) -> Catalogue:
-        """The items as they are described now."""
+        """The current descriptions of the items."""
         return self.recommender.catalogue
 
     def search_texts(self) -> list[str]:
