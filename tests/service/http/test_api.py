@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
@@ -18,6 +19,7 @@ from igcf.service.serving.users import LISTED
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import NewEvent
 from igcf.service.store.export import shown_items
+from igcf.service.store.tables import recommendations
 from tests.service.conftest import OpenService, small_model
 
 
@@ -267,6 +269,21 @@ def test_thompson_answers_carry_estimated_propensities(client: TestClient, conte
     assert kind == "estimated"
     assert [item["item"] for item in items] == [item["item"] for item in answer["items"]]
     assert {"mean", "std", "score", "propensity", "mean_rank"} <= set(items[0])
+
+
+def test_a_small_request_for_large_answers_adds_little_to_the_audit(open_service: OpenService) -> None:
+    """Three requests of 8 kB added 61 MB; what is kept of an answer is bounded, and expires by default."""
+    context = open_service(audit_queue=10_000)
+    body = {"users": [f"u{number}" for number in range(200)], "k": 100, "policy": "thompson"}
+    answer = TestClient(create_app(context)).post("/v1/recommendations", json=body)
+    assert answer.status_code == 200
+    context.audit.flush()
+    rows = context.store.database.rows(sa.select(recommendations.c["items"], recommendations.c.size))
+    assert len(rows) == 200
+    assert {size for _, size in rows} == {100}
+    assert {len(json.loads(items)) for items, _ in rows} == {20}
+    assert max(len(items) for items, _ in rows) < 5_000
+    assert context.settings.audit_days == 90
 
 
 def test_the_model_describes_itself(client: TestClient) -> None:
