@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.http.page_api import page_api_routes
+from igcf.service.http.page import page_api_routes
 from igcf.service.settings import ServiceSettings
 from tools.load import random_model
 

@@ -14,7 +14,7 @@ from igcf.errors import ConfigError
 from igcf.online import Policy, Recommender, ScoringEngine
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
-from igcf.service.http.page_api import page_api_routes
+from igcf.service.http.page import page_api_routes
 from igcf.service.serving.users import LISTED
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import NewEvent

@@ -19,8 +19,7 @@ from igcf.service.context import ServiceContext
 from igcf.service.errors import BadRequestError, InternalError, MethodNotAllowedError, NotFoundError, problem
 from igcf.service.http.authentication import KeyFile, needed_role, needs_key
 from igcf.service.http.guard import NO_ROUTE, Guard, RouteTable, refusal
-from igcf.service.http.page import page_routes, picture_routes
-from igcf.service.http.page_api import page_api_routes
+from igcf.service.http.page import page_api_routes, page_routes, picture_routes
 from igcf.service.http.routes import admin_routes, item_routes, many_routes, user_routes
 from igcf.service.http.serialising import json_response
 from igcf.service.lanes import Lanes, in_lane
@@ -35,6 +34,7 @@ KEY_SCHEMES = {
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
 KEY_WORDS = {"admin": "Needs an admin key.", "server": "", "page": "A page token of the user is enough."}
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BAD_JSON = "the body is not JSON in UTF-8"
 """What the framework answers 400 to."""
 
@@ -114,9 +114,7 @@ def _add_operation_routes(app: FastAPI, context: ServiceContext) -> None:
     @app.get("/metrics", tags=["operation"], response_class=Response)
     async def metrics() -> Response:
         """Counters in the format of Prometheus."""
-        return Response(
-            await in_lane(context.metrics.exposition), media_type="text/plain; version=0.0.4; charset=utf-8"
-        )
+        return Response(await in_lane(context.metrics.exposition), media_type=METRICS_TYPE)
 
 
 def _document_keys(app: FastAPI, *, has_keys: bool) -> None:
@@ -153,13 +151,11 @@ def _add_error_handlers(app: FastAPI, routes: RouteTable) -> None:
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: Exception) -> JSONResponse:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        headers = dict(getattr(error, "headers", None) or {})
-        refused: IgcfError = BadRequestError(BAD_JSON)
-        if status == 404:
-            detail = str(getattr(error, "detail", ""))
-            refused = NotFoundError(NO_ROUTE if detail == "Not Found" else detail)  # the router's own words
-        elif status == 405:  # the router names the methods of one route, several may share the path
-            refused = MethodNotAllowedError(routes.methods(request.url.path))
-            headers["Allow"] = refused.allowed
-        return JSONResponse(problem(refused), status, headers)
+        assert isinstance(error, HTTPException)  # noqa: S101
+        if error.status_code == 404:
+            return refusal(
+                NotFoundError(NO_ROUTE if error.detail == "Not Found" else error.detail)
+            )  # the router's words
+        if error.status_code == 405:  # the router names the methods of one route, several may share the path
+            return refusal(MethodNotAllowedError(routes.methods(request.url.path)))
+        return JSONResponse(problem(BadRequestError(BAD_JSON)), error.status_code, error.headers)

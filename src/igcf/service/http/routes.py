@@ -3,12 +3,10 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
-from fastapi.responses import Response
 
 from igcf.service.context import ServiceContext
 from igcf.service.experiment_report import report_experiment
-from igcf.service.http.serialising import DirectRoute, EventId, ItemPath, User, as_json, json_response, problems
-from igcf.service.lanes import in_lane
+from igcf.service.http.serialising import DirectRoute, EventId, ItemPath, JsonRoute, User, problems
 from igcf.service.models import experiments, item_responses, requests, responses
 from igcf.service.serving import catalogue, reacting
 from igcf.service.serving.catalogue import model_info
@@ -27,7 +25,6 @@ def user_routes(context: ServiceContext) -> APIRouter:
     store, users = context.store, context.users
 
     @router.post("/users/{user}/recommendations", responses=problems(404, 409))
-    @as_json
     async def post_recommendations(
         user: User, ask: Annotated[requests.RecommendationRequest, Body(default_factory=requests.RecommendationRequest)]
     ) -> responses.RecommendationResponse:
@@ -35,31 +32,26 @@ def user_routes(context: ServiceContext) -> APIRouter:
         return await recommend_quickly(context, user, ask)
 
     @router.post("/users/{user}/feedback", responses=problems(404, 409))
-    @as_json
     async def post_feedback(user: User, reaction: requests.Feedback) -> responses.FeedbackReceipt:
         """Store one reaction and learn from it. Durable once answered; idempotent by `event_id`."""
         return await reacting.react_together(context, user, reaction)
 
     @router.post("/users/{user}/history", responses=problems())
-    @as_json
     def post_history(user: User, history: requests.History) -> responses.HistoryReceipt:
         """Import past interactions. Items missing from the record count as weak negatives. Idempotent by `event_id`."""
         return reacting.add_history(context, user, history)
 
-    @router.post("/feedback", response_model=responses.BatchReceipt, responses=problems())
-    async def post_feedback_batch(batch: requests.FeedbackBatch | requests.FeedbackList) -> Response:
+    @router.post("/feedback", responses=problems(), response_model_exclude_none=True)
+    def post_feedback_batch(batch: requests.FeedbackBatch | requests.FeedbackList) -> responses.BatchReceipt:
         """Store many reactions; an entry that fails is reported in its place and does not stop the others."""
-        entries = batch.feedback if isinstance(batch, requests.FeedbackBatch) else batch
-        return await in_lane(lambda: json_response(reacting.react_batch(context, entries), nulls=False))
+        return reacting.react_batch(context, batch.feedback if isinstance(batch, requests.FeedbackBatch) else batch)
 
     @router.delete("/users/{user}/feedback/{event_id}", responses=problems(404))
-    @as_json
     def delete_feedback(user: User, event_id: EventId) -> responses.UndoResponse:
         """Undo one reaction: the belief becomes what it would be without it. Idempotent."""
         return responses.UndoResponse(revision=reacting.retract(context, user, event_id))
 
     @router.get("/users/{user}", responses=problems())
-    @as_json
     def get_user(
         user: User,
         cov: Annotated[bool, Query(description="Add the full covariance.")] = False,
@@ -69,19 +61,16 @@ def user_routes(context: ServiceContext) -> APIRouter:
         return user_state(store, context.place(user).served, user, with_cov=cov, limit=limit)
 
     @router.put("/users/{user}/attributes", responses=problems())
-    @as_json
     def put_attributes(user: User, ask: requests.AttributesRequest) -> responses.AttributesReceipt:
         """Replace the attributes of a user; the model takes them into account before the first reaction."""
         return reacting.set_attributes(context, user, ask.attributes)
 
     @router.delete("/users/{user}", responses=problems())
-    @as_json
     def delete_user(user: User) -> responses.DeletionResponse:
         """Delete everything stored about a user."""
         return responses.DeletionResponse(user=user, deleted=reacting.forget(context, user))
 
     @router.get("/users/{user}/explanations/{item}", responses=problems(404))
-    @as_json
     def get_explanation(
         user: User,
         item: ItemPath,
@@ -95,22 +84,19 @@ def user_routes(context: ServiceContext) -> APIRouter:
 
 def many_routes(context: ServiceContext) -> APIRouter:
     """Build the routes that concern several users."""
-    router, store = APIRouter(prefix="/v1", tags=["users"]), context.store
+    router, store = APIRouter(prefix="/v1", tags=["users"], route_class=JsonRoute), context.store
 
     @router.post("/recommendations", responses=problems())
-    @as_json
     def post_many(ask: requests.BatchRequest) -> responses.BatchResponse:
         """Recommend to up to 1,000 users; an error for one user takes the place of their answer."""
         return recommend_to_many(context, ask)
 
     @router.post("/users/{user}/merge", responses=problems(409))
-    @as_json
     def post_merge(user: User, ask: requests.MergeRequest) -> responses.MergeReceipt:
         """Merge an anonymous visitor into this user; each of the visitor's reactions counts once."""
         return reacting.merge(context, user, ask.visitor)
 
     @router.get("/users", responses=problems())
-    @as_json
     def get_users(
         after: Annotated[requests.PathId | None, Query(description="`next` of the page before.")] = None,
         limit: Annotated[int, Query(ge=1, le=10_000)] = LISTED,
@@ -124,28 +110,24 @@ def many_routes(context: ServiceContext) -> APIRouter:
 
 def admin_routes(context: ServiceContext) -> APIRouter:
     """Build the routes that need the admin key."""
-    router = APIRouter(prefix="/v1", tags=["admin"])
+    router = APIRouter(prefix="/v1", tags=["admin"], route_class=JsonRoute)
 
     @router.post("/model", responses=problems(409))
-    @as_json
     def post_model(ask: requests.ModelRequest) -> responses.ModelLoaded:
         """Serve another model, here and on all servers of this store; users keep their history."""
         return load_and_announce(context, ask.folder, force=ask.force)
 
     @router.get("/experiments", responses=problems())
-    @as_json
     def get_experiments() -> experiments.ExperimentList:
         """List the experiments of this store, the latest first."""
         return experiments.ExperimentList(experiments=experiment_states(context.store.database))
 
     @router.post("/experiments", responses=problems(404, 409))
-    @as_json
     def post_experiments(ask: experiments.ExperimentRequest) -> experiments.ExperimentList:
         """Start an experiment on all servers, change its shares, stop it, or promote an arm and stop it."""
         return change_experiment(context, ask)
 
     @router.get("/experiments/{name}", responses=problems(404))
-    @as_json
     def get_experiment_report(
         name: requests.PathId,
         value: Annotated[tuple[str, ...], Query(max_length=8, description="Numbers of the items to compare.")] = (),
@@ -154,7 +136,6 @@ def admin_routes(context: ServiceContext) -> APIRouter:
         return report_experiment(context.store, name, value)
 
     @router.post("/model/rollback", responses=problems(409))
-    @as_json
     def post_rollback() -> responses.ModelLoaded:
         """Serve the previous model again, here and on all servers of this store; users keep their reactions."""
         return roll_back(context)
@@ -164,10 +145,9 @@ def admin_routes(context: ServiceContext) -> APIRouter:
 
 def item_routes(context: ServiceContext) -> APIRouter:
     """Build the routes of the items and of the model."""
-    router = APIRouter(prefix="/v1", tags=["catalogue"])
+    router = APIRouter(prefix="/v1", tags=["catalogue"], route_class=JsonRoute)
 
     @router.get("/items", responses=problems(404))
-    @as_json
     def get_items(
         query: Annotated[str, Query(max_length=200, description="Words that id or title must contain.")] = "",
         category: Label = None,
@@ -181,19 +161,16 @@ def item_routes(context: ServiceContext) -> APIRouter:
         return catalogue.catalogue_page(context, catalogue.PageAsk(query, category, tag, status, sort, after, limit))
 
     @router.post("/items", responses=problems(409))
-    @as_json
     def post_items(batch: requests.ItemBatch) -> item_responses.ItemsStored:
         """Add or update items, all of a batch or none. Durable once answered."""
         return catalogue.add_items(context, batch)
 
     @router.get("/items/{item}/similar", responses=problems(404))
-    @as_json
     def get_similar(item: ItemPath, limit: Annotated[int, Query(ge=1, le=100)] = 10) -> item_responses.SimilarItems:
         """List the items that the same people like, most similar first."""
         return catalogue.similar_items(context, item, limit)
 
     @router.get("/items/{item}/feedback", responses=problems())
-    @as_json
     def get_item_feedback(
         item: ItemPath,
         after: Annotated[requests.PathId | None, Query(description="`next` of the page before.")] = None,
@@ -205,13 +182,11 @@ def item_routes(context: ServiceContext) -> APIRouter:
         return responses.ItemFeedbackPage(item=item, reactions=found, next=following)
 
     @router.get("/items/{item}", responses=problems(404))
-    @as_json
     def get_item(item: ItemPath) -> item_responses.CatalogueItem:
         """Return one item."""
         return catalogue.catalogue_item(context, item)
 
     @router.patch("/items/{item}", responses=problems(404))
-    @as_json
     def patch_item(
         item: ItemPath,
         fields: Annotated[
@@ -222,13 +197,11 @@ def item_routes(context: ServiceContext) -> APIRouter:
         return catalogue.change_item(context, item, fields)
 
     @router.delete("/items/{item}", responses=problems(404))
-    @as_json
     def delete_item(item: ItemPath) -> item_responses.ItemRetired:
         """Retire an item: recommendations leave it out. `POST /v1/items` restores it."""
         return catalogue.retire_item(context, item)
 
     @router.get("/model", responses=problems())
-    @as_json
     def get_model() -> responses.ModelInfo:
         """Describe the model in service."""
         return model_info(context.current_model, context.settings)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Annotated, Any, ParamSpec, TypeVar, overload
+from typing import Annotated, Any
 
 from fastapi import Path, Request
 from fastapi.responses import Response
@@ -15,8 +15,6 @@ from igcf.service.http.guard import headers_of
 from igcf.service.lanes import in_lane
 from igcf.service.models import requests, responses
 
-P = ParamSpec("P")
-Model = TypeVar("Model", bound=BaseModel)
 User = Annotated[requests.PathId, Path(description="Any name for the user, without '/' and control characters.")]
 EventId = Annotated[requests.PathId, Path()]
 ItemPath = Annotated[requests.PathItem, Path(description="The item; percent-encode a '/' in it.")]
@@ -33,31 +31,25 @@ def json_response(content: BaseModel, status: int = 200, *, nulls: bool = True) 
     return Response(body, status, headers_of(status), media_type="application/json")
 
 
-@overload
-def as_json(route: Callable[P, Coroutine[Any, Any, Model]]) -> Callable[P, Coroutine[Any, Any, Response]]: ...
-@overload
-def as_json(route: Callable[P, Model]) -> Callable[P, Coroutine[Any, Any, Response]]: ...
-def as_json(route: Callable[P, Any]) -> Callable[P, Any]:
-    """Let a route return its response model: FastAPI declares it, and sends what `json_response` makes of it.
+class JsonRoute(APIRoute):
+    """A route that returns its response model: FastAPI declares it, and sends what `json_response` makes of it.
 
     A route that is not a coroutine runs in a thread of the lane of its request.
     """
-    if inspect.iscoroutinefunction(route):
 
-        @wraps(route)
-        async def answer_async(*args: P.args, **kwargs: P.kwargs) -> Response:
-            return json_response(await route(*args, **kwargs))
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        is_coroutine, nulls = inspect.iscoroutinefunction(endpoint), not options.get("response_model_exclude_none")
 
-        return answer_async
+        @wraps(endpoint)
+        async def answer(*args: Any, **kwargs: Any) -> Response:
+            if is_coroutine:
+                return json_response(await endpoint(*args, **kwargs), nulls=nulls)
+            return await in_lane(lambda: json_response(endpoint(*args, **kwargs), nulls=nulls))
 
-    @wraps(route)
-    async def answer(*args: P.args, **kwargs: P.kwargs) -> Response:
-        return await in_lane(lambda: json_response(route(*args, **kwargs)))
-
-    return answer
+        super().__init__(path, answer, **options)
 
 
-class DirectRoute(APIRoute):
+class DirectRoute(JsonRoute):
     """Check the body and the user in the path without the framework's search for dependencies.
 
     That search takes a sixth of the processor time of a recommendation. Whatever is not plainly right is left to the
