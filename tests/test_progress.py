@@ -96,7 +96,7 @@ def test_pretraining_shows_its_progress_unless_told_not_to(monkeypatch: pytest.M
         "linear_dim": 2,
         "holdout": 0.0,
         "calibrated": False,
-        "neighbours": False,
+        "known_users": False,
     }
     shown = {}
     for progress in (True, False):
@@ -116,5 +116,4 @@ def test_a_function_is_called_after_every_step_instead() -> None:
         ("logistic expert", 1, 2),
         ("logistic expert", 2, 2),
         ("calibrating the chance", 0, 1),
-        ("neighbours of items", 0, 1),
     ]

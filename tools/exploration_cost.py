@@ -37,7 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     data = igcf.load_dataset(options.dataset)
     split = cold_start(data, rng=np.random.default_rng(0))
-    model = igcf.pretrain(split.train, config=igcf.ExpertsConfig(neighbours=False), seed=0)
+    model = igcf.pretrain(split.train, config=igcf.ExpertsConfig(known_users=False), seed=0)
     truth = split.validation.dense()
     learner, first = Exploring(model, own_policy(model.policy)), None
     print(f"{options.dataset}: successes of {len(truth)} validation users in {', '.join(map(str, AFTER))} rounds")

@@ -53,7 +53,7 @@ def trained_models(data: igcf.Interactions, order: IntArray, folder: Path) -> di
     found = {}
     for name, size in SIZES.items():
         if not (folder / name).exists():
-            config = igcf.ExpertsConfig(satisfied=SATISFIED, neighbours=False, iterations=8)
+            config = igcf.ExpertsConfig(satisfied=SATISFIED, known_users=False, iterations=8)
             igcf.pretrain(data.only_users(np.sort(order[:size])), config=config, seed=0).save(folder / name)
         found[name] = igcf.Model.load(folder / name)
     return found

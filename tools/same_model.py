@@ -25,7 +25,7 @@ from igcf.online import Greedy, ModelLearner, replay
 from igcf.tables import markdown_table
 from igcf.training.experts import logistic_steps
 
-COLUMNS = ("model", "Gram matrices", "map between items", "calibration", "choices", "P@120", "users who differ")
+COLUMNS = ("model", "Gram matrices", "low-pass filter", "calibration", "choices", "P@120", "users who differ")
 
 
 def gram_difference(one: Model, other: Model) -> float:
@@ -39,20 +39,15 @@ def gram_difference(one: Model, other: Model) -> float:
 
 def chosen(model: Model) -> dict[str, Any]:
     """Return everything that training decided on validation users."""
-    neighbours = None if model.neighbours is None else (model.neighbours.penalty, model.neighbours.mix)
-    return {**model.metadata["chosen"], "policy": model.usage.policy, "neighbours": neighbours}
+    return {**model.metadata["chosen"], "policy": model.usage.policy, "low_pass": model.metadata.get("low_pass")}
 
 
-def map_difference(one: Model, other: Model) -> float | None:
-    """Return the relative difference of the weights between items; None where there is no such map."""
-    if one.neighbours is None or other.neighbours is None:
+def filter_difference(one: Model, other: Model) -> float | None:
+    """Return the relative difference of the low-pass filters; None where there is none."""
+    if one.low_pass is None or other.low_pass is None:
         return None
-    tables = []
-    for each in (one.neighbours, other.neighbours):
-        table = np.zeros((one.n_items, one.n_items), dtype=np.float32)
-        np.add.at(table, (np.arange(one.n_items)[:, None], each.sources), each.weights)
-        tables.append(table)
-    return float(np.linalg.norm(tables[0] - tables[1]) / np.linalg.norm(tables[0]))
+    first, second = (each @ each.T for each in (one.low_pass, other.low_pass))
+    return float(np.linalg.norm(first - second) / np.linalg.norm(first))
 
 
 def successes(model: Model, truth: Float32Array, satisfied: float) -> IntArray:
@@ -70,13 +65,13 @@ def compared(models: dict[str, Model], data: Interactions, case: Case) -> str:
     rows: list[tuple[str, ...]] = [(name, "", "", "", "", f"{counts.mean():.3f}", "")]
     for label, model in list(models.items())[1:]:
         own = successes(model, truth, case.task.satisfied)
-        of_map, one, two = map_difference(first, model), first.usage.calibration, model.usage.calibration
+        of_filter, one, two = filter_difference(first, model), first.usage.calibration, model.usage.calibration
         slopes = max(abs(one.slope - two.slope), abs(one.shift - two.shift), abs(one.spread - two.spread))
         rows.append(
             (
                 label,
                 f"{gram_difference(first, model):.1e}",
-                "none" if of_map is None else f"{of_map:.1e}",
+                "none" if of_filter is None else f"{of_filter:.1e}",
                 f"{slopes:.1e}",
                 "the same" if chosen(first) == chosen(model) else f"{chosen(first)} against {chosen(model)}",
                 f"{own.mean():.3f}",

@@ -194,9 +194,8 @@ class ExpertsConfig:
     refit: bool = True
     """Refit to everybody, validation users included, once all choices are made on validation users who had
     not been learned from; calibration and policy stay those of the model that had not learned from them."""
-    neighbours: bool = True
-    """Also learn what serves known users: how far it moves the belief, and which items predict each
-    other; new users do not need it."""
+    known_users: bool = True
+    """Also learn what serves known users: how far their records are believed, and a low-pass filter of the graph."""
     logistic_dim: int = 32
     """Size of the logistic expert's user vectors."""
     iterations: int = 15

@@ -3,13 +3,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from igcf.errors import ModelError
-from igcf.model import Model, Neighbours
+from igcf.model import Model
 from igcf.model.files import model_id
 from igcf.online import Recommender
 from tests.toys import ensemble_model, random_model, two_channel_model
@@ -37,61 +36,34 @@ def test_what_is_loaded_is_what_was_saved(model: Model, tmp_path: Path) -> None:
         assert (one.reward, one.link, one.start) == (other.reward, other.link, other.start)
 
 
-def test_a_folder_without_neighbours_and_times_is_that_of_before(tmp_path: Path) -> None:
+def test_a_folder_without_a_filter_and_times_is_that_of_before(tmp_path: Path) -> None:
     plain = two_channel_model()
     plain.save(tmp_path / "plain")
     meta = json.loads((tmp_path / "plain" / "meta.json").read_text())
-    assert "neighbours" not in meta
     assert meta["version"] == 1
     loaded = Model.load(tmp_path / "plain")
-    assert loaded.neighbours is None
+    assert loaded.low_pass is None
     assert loaded.appeared is None
     assert len(Recommender(loaded).session(logged=[("item-3", 5.0)]).recommend(2)) == 2
 
 
-def test_neighbours_and_times_are_saved_and_loaded(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    own = Neighbours(
-        rng.integers(30, size=(30, 4)).astype(np.int32),
-        rng.normal(size=(30, 4)).astype(np.float32),
-        rng.random(30).astype(np.float32),
-        0.35,
-        10.0,
-        rng.normal(size=(30, 5)).astype(np.float32),
-    )
-    model = two_channel_model().changed(neighbours=own)
+def test_a_filter_and_times_are_saved_and_loaded(tmp_path: Path) -> None:
+    own = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
+    model = two_channel_model().changed(low_pass=own)
     model.appeared = np.arange(30)
     model.save(tmp_path / "model")
     loaded = Model.load(tmp_path / "model")
-    assert loaded.neighbours is not None
-    for name in ("sources", "weights", "means", "low_pass"):
-        np.testing.assert_array_equal(getattr(loaded.neighbours, name), getattr(own, name))
-    assert (loaded.neighbours.mix, loaded.neighbours.penalty) == (0.35, 10.0)
+    np.testing.assert_array_equal(loaded.low_pass, own)
     np.testing.assert_array_equal(loaded.appeared, np.arange(30))
     kept = loaded.with_prior(loaded.prior_mean, loaded.prior_cov)
-    assert kept.neighbours is loaded.neighbours
+    assert kept.low_pass is loaded.low_pass
     assert kept.appeared is loaded.appeared
 
 
-@pytest.mark.parametrize("part", ["sources", "weights", "means"])
-def test_neighbours_that_do_not_fit_are_refused(part: str) -> None:
-    arrays: dict[str, Any] = {
-        "sources": np.zeros((30, 4), dtype=np.int32),
-        "weights": np.zeros((30, 4), dtype=np.float32),
-        "means": np.zeros(30, dtype=np.float32),
-    }
-    with pytest.raises(ModelError, match="neighbours"):
-        two_channel_model(29).changed(neighbours=Neighbours(**arrays, mix=0.2, penalty=30.0))
-    arrays[part] = arrays[part][:-1]
-    with pytest.raises(ModelError, match="neighbours have"):
-        Neighbours(**arrays, mix=0.2, penalty=30.0)
-
-
-@pytest.mark.parametrize(("n_items", "number", "said"), [(29, 0.0, "filter has shape"), (30, np.nan, "hold NaN")])
-def test_a_low_pass_filter_that_does_not_fit_is_refused(n_items: int, number: float, said: str) -> None:
-    none, table = np.zeros((30, 4), dtype=np.int32), np.zeros((30, 4), dtype=np.float32)
+@pytest.mark.parametrize(("shape", "number", "said"), [((29, 2), 0.0, "low_pass has shape"), ((30, 2), np.nan, "NaN")])
+def test_a_low_pass_filter_that_does_not_fit_is_refused(shape: tuple[int, int], number: float, said: str) -> None:
     with pytest.raises(ModelError, match=said):
-        Neighbours(none, table, np.zeros(30, dtype=np.float32), 0.2, 30.0, np.full((n_items, 2), number, np.float32))
+        two_channel_model().changed(low_pass=np.full(shape, number, np.float32))
 
 
 def test_the_folder_holds_three_files_and_no_pickle(saved: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import igcf
 from igcf.attributes import Attributes
 from igcf.errors import ConfigError, ModelError, NoItemsLeftError
-from igcf.lab.bench.worlds import random_experts, random_model, random_neighbours, random_vectors
+from igcf.lab.bench.worlds import random_experts, random_low_pass, random_model, random_vectors
 from igcf.model import Model
 from igcf.online import InfoUcb, Policy, ScoringEngine
 from igcf.online import index as lists
@@ -180,8 +180,8 @@ def test_a_user_without_items_left_is_told_so() -> None:
         opened("linear", igcf.Greedy(), []).recommend(1, exclude=[str(row) for row in range(N_ITEMS)])
 
 
-def test_a_logged_record_with_neighbours_is_scored_in_full() -> None:
-    model = random_experts(N_ITEMS, 6, 5).changed(neighbours=random_neighbours(N_ITEMS, 5))
+def test_a_logged_record_with_a_low_pass_filter_is_scored_in_full() -> None:
+    model = random_experts(N_ITEMS, 6, 5).changed(low_pass=random_low_pass(N_ITEMS, 5))
     logged = [(str(row), 5.0) for row in range(0, 60, 3)]
     found, exact = (
         igcf.Recommender(model, igcf.Ucb(0.5), index=index).session(logged=logged).recommend(10)

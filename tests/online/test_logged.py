@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from igcf.arrays import FloatArray
+from igcf.arrays import Float32Array, FloatArray
 from igcf.errors import ConfigError, FeedbackError, ModelError, UnknownItemError
-from igcf.model import Channel, Model, Neighbours, Term
+from igcf.model import Channel, Model, Term
 from igcf.model.channel import sigmoid
 from igcf.model.usage import RecordTemperature, Usage
 from igcf.online import Greedy, InfoUcb, Policy, Recommender, ScoringEngine, Thompson, Ucb, backend, belief_from_logged
@@ -20,7 +20,7 @@ from igcf.online.backend import NumpyBackend
 from igcf.online.backend.types import RecordTerms
 from igcf.online.evidence import expected_rewards, logged_evidence
 from igcf.online.learning import belief_from_history, prior_belief
-from igcf.training.experts.neighbour_choice import ndcg
+from igcf.training.experts.known_users import ndcg
 from tests.toys import catalogue, direct_posterior, ensemble_model, random_model, two_channel_model
 
 BACKENDS = (backend.loops, NumpyBackend())
@@ -28,18 +28,9 @@ LOGGED = [("item-3", 5.0), ("item-8", 2.0), ("item-1", 4.0), ("item-20", 5.0)]
 SHOWN = [("item-5", 5.0), ("item-9", None), ("item-11", 1.0)]
 
 
-def neighbours(n_items: int = 30, *, mix: float = 0.3, seed: int = 0) -> Neighbours:
-    rng = np.random.default_rng(seed)
-    sources = np.array([rng.choice(np.delete(np.arange(n_items), j), 5, replace=False) for j in range(n_items)])
-    weights = rng.normal(size=(n_items, 5)).astype(np.float32) * 0.2
-    weights[:, 4] = 0.0
-    return Neighbours(sources.astype(np.int32), weights, rng.random(n_items).astype(np.float32), mix, 30.0)
-
-
-def filtered(mix: float) -> Neighbours:
-    """The map with a low-pass filter of three directions beside it."""
-    directions = np.random.default_rng(5).normal(size=(30, 3)).astype(np.float32) * np.float32(0.3)
-    return replace(neighbours(mix=mix), low_pass=directions)
+def low_pass(*, scale: float = 0.3, seed: int = 5) -> Float32Array:
+    """Three directions of a graph of thirty items."""
+    return np.random.default_rng(seed).normal(size=(30, 3)).astype(np.float32) * np.float32(scale)
 
 
 def rounded(model: Model) -> Model:
@@ -58,11 +49,10 @@ def rounded(model: Model) -> Model:
 LINEAR = [rounded(random_model(30, 4)), rounded(random_model(30, 5, singular=True)), two_channel_model(30, 4)]
 TEMPERED = (
     ensemble_model(30, 3)
-    .changed(neighbours=neighbours())
+    .changed(low_pass=low_pass())
     .changed(usage=Usage(record_temperature=RecordTemperature(4.0, 0.5)))
 )
-ALL = [*LINEAR, ensemble_model(30, 3), ensemble_model(30, 3).changed(neighbours=neighbours()), TEMPERED]
-ALL += [ensemble_model(30, 3).changed(neighbours=filtered(mix)) for mix in (0.3, 0.0)]
+ALL = [*LINEAR, ensemble_model(30, 3), ensemble_model(30, 3).changed(low_pass=low_pass()), TEMPERED]
 
 
 def record_of(model: Model, weight: float, later: Sequence[int] = ()) -> Record:
@@ -377,7 +367,7 @@ def test_a_session_believes_what_the_record_says(model: Model) -> None:
     expected = expected_rewards(model, learned.belief.mean)
     expected = expected if learned.offset is None else expected + learned.offset
     np.testing.assert_allclose(session.moments()[0], expected, atol=1e-5)
-    assert (learned.offset is not None) == (model.neighbours is not None)
+    assert (learned.offset is not None) == (model.low_pass is not None)
     shown = {each.item_id for each in session.recommend(26)}
     assert shown.isdisjoint(item_id for item_id, _ in LOGGED)
     assert session.logged == LOGGED
@@ -409,7 +399,7 @@ def test_an_explanation_adds_up(model: Model, shown: list[tuple[str, float | Non
         assert told.prior + sum(amounts) + told.absence == pytest.approx(told.mean, abs=1e-9)
         assert told.prior == pytest.approx(model.expected_of(model.prior_mean, row), abs=1e-9)
         assert told.mean == pytest.approx(means[row], abs=1e-4)
-        if model.neighbours is None:
+        if model.low_pass is None:
             assert told.mean == pytest.approx(model.expected_of(session.belief.mean, row), abs=1e-9)
         assert [(each.item_id, each.value) for each in told.logged] == LOGGED
         assert [(each.item_id, each.value) for each in told.contributions] == shown
@@ -438,7 +428,7 @@ def test_every_selection_counts_the_offset(
     model: Model, n_shown: int, policy: Policy, loops: NumpyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend, "loops", loops)
-    session = Recommender(model.changed(neighbours=neighbours(mix=3.0)), policy).session(logged=LOGGED)
+    session = Recommender(model.changed(low_pass=low_pass(scale=1.0)), policy).session(logged=LOGGED)
     for row in range(21, 21 + n_shown):
         session.observe(f"item-{row}", 4.0)
     means, stds = session.moments()
@@ -524,31 +514,16 @@ def test_items_that_appeared_after_the_record_are_not_absent() -> None:
     np.testing.assert_array_equal(Recommender(model).session(logged=LOGGED, until=24).belief.mean, all_absent.mean)
 
 
-def test_neighbours_predict_as_their_weights_say() -> None:
-    found = neighbours()
-    liked, unknown = np.array([3, 7]), np.array([11])
-    table = np.zeros((30, 30))
-    for target in range(30):
-        table[found.sources[target, :4], target] = found.weights[target, :4]
-    x = np.zeros(30)
-    x[liked], x[unknown] = 1.0, found.means[unknown]
-    expected = found.means + (x - found.means) @ table
-    np.testing.assert_allclose(found.predictions(liked, unknown), expected, atol=1e-6)
-    np.testing.assert_allclose(found.weights_to(9, np.arange(30)), table[:, 9], atol=1e-7)
-
-
 def test_the_low_pass_filter_adds_the_projection_of_the_record_over_the_root_of_its_length() -> None:
-    """Items 3, 1 and 20 satisfied and 8 did not; with a mix of 0 the filter alone moves the expected rewards."""
-    model, liked = ensemble_model(30, 3).changed(neighbours=filtered(0.0)), np.array([3, 1, 20])
-    assert model.neighbours is not None
-    assert model.neighbours.low_pass is not None
-    projection = model.neighbours.low_pass @ model.neighbours.low_pass.T
-    learned = belief_from_logged(model, [3, 8, 1, 20], [5.0, 2.0, 4.0, 5.0])
-    disliked = belief_from_logged(model, [8], [2.0])
+    """Items 3, 1 and 20 satisfied; 8 did not and counts half."""
+    directions = low_pass()
+    learned = belief_from_logged(
+        ensemble_model(30, 3).changed(low_pass=directions), [3, 8, 1, 20], [5.0, 2.0, 4.0, 5.0]
+    )
+    projection = directions @ directions.T
     assert learned.offset is not None
-    assert disliked.offset is not None
-    np.testing.assert_allclose(learned.offset, projection[liked].sum(axis=0) / np.sqrt(3), atol=1e-6)
-    np.testing.assert_array_equal(disliked.offset, 0.0)
+    expected = (projection[[3, 1, 20]].sum(axis=0) + 0.5 * projection[8]) / np.sqrt(3.5)
+    np.testing.assert_allclose(learned.offset, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("forgetting", [1.0, 0.7])

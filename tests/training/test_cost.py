@@ -39,7 +39,7 @@ def test_rare_items_that_are_left_out_cost_nothing_but_their_rows() -> None:
     log = large_log()
     whole, frequent = (expected_cost(log, ExpertsConfig(min_item_reactions=least)) for least in (1, 20))
     assert frequent.seconds < whole.seconds
-    bare = ExpertsConfig(min_item_reactions=20, neighbours=False, calibrated=False)
+    bare = ExpertsConfig(min_item_reactions=20, known_users=False, calibrated=False)
     assert expected_cost(log, bare).seconds < frequent.seconds
     assert expected_cost(log, replace(bare, holdout=0.0)).seconds < expected_cost(log, bare).seconds
 
@@ -47,7 +47,7 @@ def test_rare_items_that_are_left_out_cost_nothing_but_their_rows() -> None:
 def test_the_sentence_names_time_memory_and_cores(tmp_path: Path) -> None:
     assert str(Cost(41.6, 6.4e8, 2)) == "training will take about 42 s and 0.6 GB on 2 cores"
     assert str(Cost(700.0, 3.1e9, 1)) == "training will take about 12 minutes and 3.1 GB on one core"
-    fast = ("--set", "iterations=1", "--set", "logistic_dim=2", "--set", "linear_dim=2", "--set", "neighbours=false")
+    fast = ("--set", "iterations=1", "--set", "logistic_dim=2", "--set", "linear_dim=2", "--set", "known_users=false")
     rows = "".join(f"u{user},i{item},{1 + (user + item) % 5}\n" for user in range(40) for item in range(12))
     (tmp_path / "log.csv").write_text("user,item,value\n" + rows)
     done = run("pretrain", "--dataset", str(tmp_path / "log.csv"), *fast, "--out", str(tmp_path / "model"))

@@ -249,7 +249,7 @@ def test_the_prior_of_validation_users_is_taken_where_it_is_better_for_others_of
     rng = np.random.default_rng(0)
     config = ExpertsConfig(
         satisfied=4.0, iterations=3, logistic_dim=2, linear_dim=2, likelihood_temperature=1.0, validate_rounds=10,
-        refit=False, calibrated=False, neighbours=False,
+        refit=False, calibrated=False, known_users=False,
     )  # fmt: skip
     all_alike, by_turns = np.ones(40, dtype=np.int64), np.arange(40) % 2  # the other half is right, or wrong
     for share, tastes, is_taken in ((0.1, all_alike, True), (0.5, by_turns, False)):
@@ -378,15 +378,13 @@ def test_rare_items_are_known_by_their_popularity_alone_and_the_others_as_if_the
         titles=None,
         categories=None,
     )
-    alone = fit_experts(without, replace(config, holdout=0.0, neighbours=False, calibrated=False))
+    alone = fit_experts(without, replace(config, holdout=0.0, known_users=False, calibrated=False))
     within = fit_experts(
-        log, replace(config, holdout=0.0, neighbours=False, calibrated=False, min_item_reactions=least)
+        log, replace(config, holdout=0.0, known_users=False, calibrated=False, min_item_reactions=least)
     )
     for one, other in zip(alone.channels, within.channels, strict=True):
         np.testing.assert_allclose(other.vectors[frequent], one.vectors, atol=1e-5)
-    assert model.neighbours is not None
-    assert not model.neighbours.weights[rare].any()
-    assert set(model.neighbours.sources[frequent][model.neighbours.weights[frequent] != 0]) <= set(frequent.tolist())
+    assert model.low_pass is None or not model.low_pass[rare].any()
 
 
 def test_catalogues_beyond_the_limits_keep_their_most_frequent_items(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,4 +403,4 @@ def test_catalogues_beyond_the_limits_keep_their_most_frequent_items(monkeypatch
     config = ExpertsConfig(satisfied=4.0, iterations=2, logistic_dim=3, linear_dim=4, validate_rounds=5)
     model = fit_experts(log, config)
     assert model.n_items == 60
-    assert model.metadata["neighbours"]["validation_ndcg_100"] > 0
+    assert model.metadata["low_pass"]["ndcg"] > 0

@@ -94,15 +94,14 @@ class GraphFilter:
 
 
 def fit_graph_filter(
-    successes: sp.csr_array, settings: FilterSettings | None = None, *, rng: np.random.Generator
+    edges: sp.csr_array, settings: FilterSettings | None = None, *, rng: np.random.Generator
 ) -> GraphFilter:
-    """Normalise the graph of the stored entries of `successes`, (users, items), and find its leading singular vectors.
+    """Normalise the graph of some edges, (users, items) with their weights, and find its leading singular vectors.
 
-    Every stored entry is an edge, whatever its value. `rng` draws the start of the subspace iteration.
+    `rng` draws the start of the subspace iteration.
     """
     chosen = FilterSettings() if settings is None else settings
-    edges = sp.csr_array(successes, dtype=np.float32)
-    edges.data = np.ones_like(edges.data)
+    edges = sp.csr_array(edges, dtype=np.float32)
     n_items = edges.shape[1]
     of_user = np.maximum(edges.sum(axis=1), 1.0).astype(np.float32)
     of_item = np.maximum(edges.sum(axis=0), 1.0).astype(np.float32)

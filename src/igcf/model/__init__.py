@@ -2,7 +2,6 @@
 
 from igcf.model.channel import Channel, Term
 from igcf.model.model import Model
-from igcf.model.neighbours import Neighbours
 from igcf.model.reward import Reward
 
-__all__ = ["Channel", "Model", "Neighbours", "Reward", "Term"]
+__all__ = ["Channel", "Model", "Reward", "Term"]

@@ -30,7 +30,7 @@ def check_shapes(model: "Model") -> None:
         "prior_mean": (model.prior_mean.shape, (d,)),
         "prior_cov": (model.prior_cov.shape, (d, d)),
         "titles": (None if model.titles is None else (len(model.titles),), (n,)),
-        "neighbours": (None if model.neighbours is None else model.neighbours.means.shape, (trained,)),
+        "low_pass": (None if model.low_pass is None else model.low_pass.shape[:1], (trained,)),
         "appeared": (None if model.appeared is None else model.appeared.shape, (trained,)),
         "evidence": ((len(model.evidence),), (len(model.added),)),
         "reactions": (None if model.reactions is None else model.reactions.shape, (n, 2)),
@@ -117,6 +117,7 @@ def check_numbers(model: "Model") -> None:
     scored: list[AnyFloatArray] = [model.item_variances, model.prior_mean, model.prior_cov]
     scored += [channel.vectors for channel in model.channels]
     numbers = scored + [channel.noise_var for channel in model.channels]
+    numbers += [] if model.low_pass is None else [model.low_pass]
     # the smallest and the largest number suffice, without a second array as large as the items
     ends = [(float(part.min(initial=0.0)), float(part.max(initial=0.0))) for part in numbers]
     if not np.isfinite(ends).all():

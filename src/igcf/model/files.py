@@ -26,7 +26,6 @@ from igcf.model.channel import Channel, Term
 from igcf.model.checks import refuse_far_settings, refuse_far_tensors
 from igcf.model.content import ContentPrior
 from igcf.model.model import Model
-from igcf.model.neighbours import Neighbours
 from igcf.model.new_items import evidence_arrays, evidence_from_arrays
 from igcf.model.reward import Reward
 from igcf.model.usage import Usage
@@ -36,8 +35,8 @@ TENSORS, ITEMS, META = "model.safetensors", "items.parquet", "meta.json"
 META_BYTES = 64_000_000
 ITEM_BYTES, ITEM_LABELS, OVERHEAD = 4_096, 512, 1_000_000
 """Bytes of text and number of labels per item, on average, that a table of items may hold, and how many more in all."""
-NEIGHBOUR_ARRAYS = ("sources", "weights", "means")
-FILTER_ARRAY = "neighbours_low_pass"
+OF_THE_LOG = ("appeared", "reactions", "low_pass")
+"""Arrays that a model need not have."""
 NUMBER = "number:"
 """Prefix of the columns of `items.parquet` that hold numbers of the items."""
 LABELS, TEXTS = ("categories", "tags"), ("item_id", "title", "text", "image")
@@ -103,9 +102,7 @@ def load_model(folder: Path) -> Model:
             attributes=_attributes(items),
             reward=Reward(**meta["reward"]),
             metadata=meta["metadata"],
-            neighbours=_neighbours(tensors, meta),
-            appeared=tensors.get("appeared"),
-            reactions=tensors.get("reactions"),
+            **{name: tensors.get(name) for name in OF_THE_LOG},
             usage=Usage.from_dict(meta.get("usage", {})),
             content=ContentPrior.from_saved(tensors, meta["content"], n_channels) if "content" in meta else None,
             attribute_prior=_side(tensors, meta.get("users"), PREFIX),
@@ -137,13 +134,6 @@ def _side(tensors: dict[str, npt.NDArray[Any]], saved: dict[str, Any] | None, pr
     return None if saved is None else AttributePrior.from_saved(tensors, saved, prefix)
 
 
-def _neighbours(tensors: dict[str, npt.NDArray[Any]], meta: dict[str, Any]) -> Neighbours | None:
-    if "neighbours" not in meta:
-        return None
-    sources, weights, means = (tensors[f"neighbours_{part}"] for part in NEIGHBOUR_ARRAYS)
-    return Neighbours(sources, weights, means, **meta["neighbours"], low_pass=tensors.get(FILTER_ARRAY))
-
-
 def _write_parts(model: Model, part: Path) -> None:
     tensors: dict[str, npt.NDArray[Any]] = {
         "item_variances": model.item_variances,
@@ -152,11 +142,7 @@ def _write_parts(model: Model, part: Path) -> None:
     }
     for i, channel in enumerate(model.channels):
         tensors |= {f"vectors_{i}": channel.vectors, f"noise_{i}": channel.noise_var}
-    if model.neighbours is not None:
-        tensors |= {f"neighbours_{name}": getattr(model.neighbours, name) for name in NEIGHBOUR_ARRAYS}
-        if model.neighbours.low_pass is not None:
-            tensors[FILTER_ARRAY] = model.neighbours.low_pass
-    tensors |= {name: own for name in ("appeared", "reactions") if (own := getattr(model, name)) is not None}
+    tensors |= {name: own for name in OF_THE_LOG if (own := getattr(model, name)) is not None}
     tensors |= model.content.arrays() if model.content else {}
     tensors |= model.attribute_prior.arrays() if model.attribute_prior else {}
     tensors |= model.context_effect.arrays(CONTEXT_PREFIX) if model.context_effect else {}
@@ -178,7 +164,6 @@ def _write_parts(model: Model, part: Path) -> None:
 
 
 def _description(model: Model) -> dict[str, Any]:
-    near = model.neighbours
     described = {"content": model.content, "users": model.attribute_prior, "context": model.context_effect}
     return {
         "format": FORMAT,
@@ -191,7 +176,6 @@ def _description(model: Model) -> dict[str, Any]:
         "channels": [{"reward": asdict(c.reward), "link": c.link, "start": c.start} for c in model.channels],
         "terms": [asdict(term) for term in model.terms],
         "metadata": model.metadata,
-        **({} if near is None else {"neighbours": {"mix": near.mix, "penalty": near.penalty}}),
         **{name: part.description() for name, part in described.items() if part is not None},
         "usage": asdict(model.usage),
     }

@@ -21,7 +21,6 @@ from igcf.model.catalogue import Catalogue
 from igcf.model.channel import Channel, Term, activations, expectation, linearised
 from igcf.model.checks import check_blocks, check_numbers, check_shapes, checked_kinds
 from igcf.model.content import ContentPrior
-from igcf.model.neighbours import Neighbours
 from igcf.model.new_items import ItemEvidence
 from igcf.model.reward import Reward, reaction_value
 from igcf.model.usage import Calibration, PolicyChoice, Usage
@@ -31,7 +30,7 @@ T = TypeVar("T")
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
 PARTS = (
     "item_ids", "prior_mean", "prior_cov", "item_variances", "reward", "channels", "terms", "kinds", "titles",
-    "categories", "metadata", "neighbours", "appeared", "reactions", "usage", "attributes", "content", "added",
+    "categories", "metadata", "low_pass", "appeared", "reactions", "usage", "attributes", "content", "added",
     "evidence", "attribute_prior", "context_effect",
 )  # fmt: skip
 """What a model is made of, by the names of the constructor's arguments."""
@@ -78,7 +77,7 @@ class Model:
         titles: Sequence[str] | None = None,
         categories: Sequence[Sequence[str]] | None = None,
         metadata: Mapping[str, Any] | None = None,
-        neighbours: Neighbours | None = None,
+        low_pass: npt.ArrayLike | None = None,
         appeared: npt.ArrayLike | None = None,
         reactions: npt.ArrayLike | None = None,
         usage: Usage | None = None,
@@ -105,7 +104,7 @@ class Model:
             titles: titles, one per item.
             categories: the genres or tags of each item.
             metadata: how the model came about; plain JSON values.
-            neighbours: how the items of the log predict each other, for known users.
+            low_pass: leading directions of the log's graph times the root of their weight, (items of the log, rank).
             appeared: time of the first reaction to each item of the log, (items of the log,), in the units of the log.
             reactions: number of reactions to each item in the log, and of those that satisfied, (items, 2).
             usage: objective, policy and calibration; without it those of the paper.
@@ -126,7 +125,7 @@ class Model:
         self.titles = None if titles is None else tuple(titles)
         self.categories = None if categories is None else tuple(tuple(each) for each in categories)
         self.metadata: dict[str, Any] = dict(metadata or {})
-        self.neighbours = neighbours
+        self.low_pass: Float32Array | None = None if low_pass is None else np.asarray(low_pass, dtype=np.float32)
         self.appeared: IntArray | None = None if appeared is None else np.asarray(appeared, dtype=np.int64)
         self.reactions: IntArray | None = None if reactions is None else np.asarray(reactions, dtype=np.int64)
         self.usage = Usage() if usage is None else usage

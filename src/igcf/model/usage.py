@@ -12,6 +12,9 @@ from igcf.config import Objective
 from igcf.errors import ModelError
 from igcf.model.channel import sigmoid
 
+NO_SUCCESS = 0.5
+"""What a reaction that is no success counts beside a success, as an edge of a known user's graph and in a record."""
+
 
 @dataclass(frozen=True)
 class PolicyChoice:

@@ -330,7 +330,7 @@ class ScoringEngine:
         """Compute again what is kept of the items at `rows`, which have moved or are new."""
         self._drop_sums()
         self._scratch = None
-        if self._offsets is not None:  # the neighbours of items say nothing of those added later
+        if self._offsets is not None:  # the graph says nothing of items added later
             self._offsets = np.pad(self._offsets, ((0, 0), (0, self.model.n_items - self._offsets.shape[1])))
         state = self._state
         if isinstance(state, Tracked) and state.is_prior:

@@ -18,7 +18,7 @@ from igcf.arrays import AnyFloatArray, Float32Array, FloatArray, IntArray
 from igcf.errors import ConfigError, FeedbackError, ModelError
 from igcf.model import Channel, Model
 from igcf.model.channel import activations, expectation
-from igcf.online import backend
+from igcf.model.usage import NO_SUCCESS
 from igcf.online.absence import LinearAbsence, LogisticAbsence, Record
 from igcf.online.belief import Belief
 from igcf.online.engine import ScoringEngine
@@ -57,7 +57,7 @@ def belief_from_logged(
     evidence = logged_evidence(model)
     record = evidence.record(rows, values, later)
     belief = evidence.belief(record, model)
-    return LoggedBelief(belief, evidence.offset(model, record, expected_rewards(model, belief.mean)))
+    return LoggedBelief(belief, record_offset(model, record))
 
 
 def expected_rewards(model: Model, user: FloatArray) -> AnyFloatArray:
@@ -117,16 +117,15 @@ def _checked(model: Model, reactions: list[tuple[str, float | None]]) -> tuple[I
 
 
 def learn_record(engine: ScoringEngine, record: Record, model: Model, keep: float = 1.0) -> Belief:
-    """Bring the only user of `engine` to the belief after a record; the offset keeps the share `keep`.
+    """Bring the only user of `engine` to the belief after a record, and return it; the offset keeps the share `keep`.
 
-    `model` has the user's prior. Returns the belief; the expected rewards that the offset needs stay in the engine.
+    `model` has the user's prior.
     """
     evidence = logged_evidence(model)
     belief = evidence.belief(record, model)
     engine.set_belief(belief)
-    if has_offset(model, record):
-        offset = evidence.offset(model, record, engine.means[0])
-        engine.set_offset(offset if offset is None or keep == 1.0 else offset * np.float32(keep))
+    if (offset := record_offset(model, record)) is not None:
+        engine.set_offset(offset if keep == 1.0 else offset * np.float32(keep))
     return belief
 
 
@@ -194,37 +193,25 @@ class LoggedEvidence:
             mean[block.span], cov[block.span, block.span] = block.posterior(record, channels)
         return Belief(mean, cov)
 
-    def offset(self, model: Model, record: Record, expected: AnyFloatArray) -> Float32Array | None:
-        """Return how far neighbours of items and the low-pass filter move the `expected` rewards after the record.
 
-        `expected` are those of the record's belief alone, shape (items,).
-        """
-        if model.neighbours is None or not has_offset(model, record):
-            return None
-        share, liked = neighbours_share(model, record), liked_rows(model, record)
-        result = np.zeros(len(expected), dtype=np.float32)  # neighbours say nothing of items added later
-        if share:
-            predicted = model.neighbours.predictions(liked, record.later, backend.loops.scattered)
-            result[: self._n_items] = (predicted - expected[: self._n_items]) * np.float32(share)
-        if model.neighbours.low_pass is not None:
-            result[: self._n_items] += model.neighbours.filtered(liked)
-        return result
+def graph_signal(model: Model, record: Record) -> FloatArray:
+    """Return a record as a signal on the items of the user-item graph: the amount of each reaction, (reactions,).
+
+    Amounts are divided by the root of their sum, as the degree of a training user divides their row.
+    """
+    amounts = np.where(model.reward.is_satisfied(record.values), 1.0, NO_SUCCESS) * (record.rows < model.n_trained)
+    return np.asarray(amounts / np.sqrt(max(amounts.sum(), 1.0)))
 
 
-def liked_rows(model: Model, record: Record) -> IntArray:
-    """Return the rows of the items of the log that a record says a user liked."""
-    return record.rows[model.reward.is_satisfied(record.values) & (record.rows < model.n_trained)]
-
-
-def has_offset(model: Model, record: Record) -> bool:
-    """Return whether more than the belief decides the expected rewards of a user with this record."""
-    has_filter = model.neighbours is not None and model.neighbours.low_pass is not None
-    return bool(neighbours_share(model, record)) or (has_filter and bool(len(record.rows)))
-
-
-def neighbours_share(model: Model, record: Record) -> float:
-    """Return the share that the items' neighbours have in the expected reward of a user with this record."""
-    return 0.0 if model.neighbours is None else model.neighbours.mix * record.weight
+def record_offset(model: Model, record: Record) -> Float32Array | None:
+    """Return what the low-pass filter of the graph adds to the expected rewards after a record; None: nothing."""
+    if model.low_pass is None or not len(record.rows):
+        return None
+    own = record.rows < model.n_trained
+    signal = graph_signal(model, record)[own].astype(np.float32) @ model.low_pass[record.rows[own]]
+    result = np.zeros(model.n_items, dtype=np.float32)  # the graph says nothing of items added later
+    result[: model.n_trained] = model.low_pass @ signal
+    return result
 
 
 def _weight_in_training(model: Model) -> float:

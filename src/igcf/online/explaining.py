@@ -9,7 +9,7 @@ from igcf.model import Model
 from igcf.model.channel import activations, expectation, gradients
 from igcf.online.absence import Record
 from igcf.online.belief import Belief
-from igcf.online.evidence import liked_rows, logged_evidence, neighbours_share, record_channels
+from igcf.online.evidence import graph_signal, logged_evidence, record_channels
 from igcf.online.learning import NO_SHIFTS, Shifts, beliefs_along, prior_belief
 
 
@@ -53,9 +53,11 @@ def parts_of_mean(model: Model, record: Record | None, shown: Shown, row: int) -
     path = [mean.copy() for mean, _ in beliefs_along(model, *shown[:3], start, shown.shifts)]
     means = expected_along(model, np.array(path).reshape(-1, model.dim), row)
     parts = Parts(first, logged, absence, np.diff(means, prepend=last))
-    if record is None:
+    if record is None or model.low_pass is None or row >= model.n_trained:
         return parts
-    return _with_neighbours(model, record, start, parts, row, shown.forgetting ** len(shown.rows))
+    alike = model.low_pass[np.minimum(record.rows, model.n_trained - 1)].astype(np.float64) @ model.low_pass[row]
+    kept = shown.forgetting ** len(shown.rows)
+    return parts._replace(logged=logged + kept * graph_signal(model, record) * alike)
 
 
 def expected_along(model: Model, users: FloatArray, row: int) -> FloatArray:
@@ -77,20 +79,3 @@ def _moved_by_record(model: Model, record: Record, start: Belief, row: int) -> F
             if channel.span == block.span:
                 moved += float(slopes[number]) * (moves @ channel.vectors[row])
     return moved
-
-
-def _with_neighbours(model: Model, record: Record, start: Belief, parts: Parts, row: int, kept: float) -> Parts:
-    """Add what neighbours and the low-pass filter add: each liked item its own weight, the rest to absence."""
-    if model.neighbours is None or row >= model.n_trained:
-        return parts
-    share, liked = kept * neighbours_share(model, record), liked_rows(model, record)
-    filtered = np.zeros(len(record.rows))
-    filtered[np.isin(record.rows, liked)] = kept * model.neighbours.filter_weights_to(row, liked)
-    parts = parts._replace(logged=parts.logged + filtered)
-    if not share:
-        return parts
-    is_liked = model.reward.is_satisfied(record.values)
-    weights = np.where(is_liked, model.neighbours.weights_to(row, record.rows), 0.0)
-    unknown = model.neighbours.weights_to(row, record.later) @ model.neighbours.means[record.later]
-    rest = float(model.neighbours.constant[row]) + float(unknown) - model.expected_of(start.mean, row)
-    return parts._replace(logged=parts.logged + share * weights, absence=parts.absence + share * rest)

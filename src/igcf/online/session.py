@@ -27,7 +27,7 @@ from igcf.online.backend.types import Selection
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
 from igcf.online.choosing import WHOLE, Asked, Choosing, compiled_rules, described_trial, may_show
-from igcf.online.evidence import LoggedBelief, has_offset, learn_record
+from igcf.online.evidence import LoggedBelief, learn_record
 from igcf.online.explaining import Shown, parts_of_mean
 from igcf.online.exploration import checked_share
 from igcf.online.learning import belief_from_history, prior_belief
@@ -165,7 +165,7 @@ class Session:
                 engine.set_belief(known.belief, offset=known.offset)
             return
         start = None
-        if record is not None and (known is None or has_offset(model, record)):
+        if record is not None and (known is None or model.low_pass is not None):
             start = learn_record(engine, record, model, forgetting ** len(rows))
         if known is not None and (rows or record is not None):
             engine.set_belief(known, offset=engine.offset_of())

@@ -10,7 +10,6 @@ from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.threads import blas_threads
 from igcf.training.experts.logistic import FEW_USERS, LAST_ITERATIONS, sampled_users
-from igcf.training.experts.neighbours import MOST_DENSE_ITEMS
 from igcf.training.experts.rare_items import MOST_ITEMS, MOST_JUDGED
 from igcf.training.selection import MOST_USERS
 
@@ -46,23 +45,20 @@ def expected_cost(data: Interactions, config: ExpertsConfig | None = None) -> Co
     if config.min_item_reactions is None:
         n_fit = min(n_fit, MOST_ITEMS)
     n_judged = min(n_fit, MOST_JUDGED)
-    of_judged = float(np.sort(counts)[::-1][:n_judged].mean()) if n_judged else 0.0
-    sizes = Sizes(data.n_users, data.n_items, len(data), n_fit, n_judged, of_judged)
+    sizes = Sizes(data.n_users, data.n_items, len(data), n_fit, n_judged)
     busy = _processor_seconds(sizes, config) * REFERENCE_RATE / float32_rate()
     return Cost(3.0 + busy / (0.6 + 0.4 * cores), _memory(sizes, config), cores)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a log: users, items, reactions, items of the factor models, items that are judged, their reactions."""
+    """Sizes of a log: users, items, reactions, items of the factor models, items that are judged."""
 
     users: int
     items: int
     reactions: int
     fitted: int
     judged: int
-    of_judged: float
-    """Reactions to a judged item, on average."""
 
     def iteration(self, n_items: int, d: int) -> tuple[float, float]:
         """Return the operations of an iteration of the logistic expert, and the users that it sees."""
@@ -91,9 +87,8 @@ def _processor_seconds(sizes: Sizes, config: ExpertsConfig) -> float:
     users = min(MOST_USERS, int(config.holdout * sizes.users))
     replays = 15e-9 * users * rounds * sizes.judged * (2 + 2 * config.calibrated)
     known = 0.0
-    if config.neighbours:
-        per_item = 7e-4 if sizes.judged <= MOST_DENSE_ITEMS else 5e-4 + 3e-5 * sizes.of_judged
-        known = (2_700 * 2.5e-7 + 2 * per_item) * sizes.judged
+    if config.known_users:
+        known = 7e-4 * sizes.judged + 3e-6 * sizes.reactions
     return linear + logistic + replays + known + 3e-5 * sizes.items
 
 

@@ -53,7 +53,9 @@ def test_the_defaults_are_those_of_the_experts() -> None:
     settings = METHOD.settings()
     assert {name: settings[name] for name in FIT} == FIT
     # the protocols count hits of new users: nobody is told a chance, and nobody has a record
-    assert ExpertsConfig(**FIT, **OF_THE_PROTOCOL) == ExpertsConfig(objective="hit", calibrated=False, neighbours=False)
+    assert ExpertsConfig(**FIT, **OF_THE_PROTOCOL) == ExpertsConfig(
+        objective="hit", calibrated=False, known_users=False
+    )
 
 
 def test_without_meta_nothing_is_known_about_the_population() -> None:

@@ -18,7 +18,7 @@ from igcf.training import pretrain
 
 OF_THE_TASK = ("satisfied", "validate_rounds", "holdout", "seed")
 """Settings of the experts that follow from the experiment."""
-OF_THE_PROTOCOL: dict[str, Any] = {"objective": "hit", "calibrated": False, "neighbours": False}
+OF_THE_PROTOCOL: dict[str, Any] = {"objective": "hit", "calibrated": False, "known_users": False}
 """Settings of the experts that differ from the project's defaults: the protocols count hits of new users."""
 FIT: dict[str, Any] = {
     field.name: field.default for field in fields(ExpertsConfig) if field.name not in {*OF_THE_TASK, *OF_THE_PROTOCOL}
@@ -82,7 +82,7 @@ def play_igcf(model: Model, settings: Settings) -> LoggedModelLearner:
         prior_cov=cov if settings["meta"] else np.eye(len(mean)),
         reward=model.reward,
         metadata=model.metadata,
-        neighbours=model.neighbours,
+        low_pass=model.low_pass,
         appeared=model.appeared,
         attribute_prior=model.attribute_prior if len(mean) == model.dim and settings["meta"] else None,
         usage=Usage(record_temperature=model.usage.record_temperature),

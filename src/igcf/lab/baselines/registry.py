@@ -213,7 +213,7 @@ _ALL = (
         grid={"nu": (0.0, 0.1)},
         variants=igcf.VARIANTS,
         uses_logged=True,
-        logged_settings={"neighbours": True},
+        logged_settings={"known_users": True},
         known_grid={},
     ),
 )

@@ -95,8 +95,8 @@ class Sizes:
     textbook_items: int = 100_000  # largest catalogue that the textbook way is measured on
     indexed: tuple[int, ...] = (10_000, 100_000, 1_000_000)
     history: int = 100  # stored reactions that a belief is rebuilt from
-    logged: tuple[int, int, int] = (500, 50, 100_000)
-    """Logged reactions of a known user, neighbours of an item, and items of the largest catalogue they are tried on."""
+    logged: tuple[int, int, int] = (500, 40, 100_000)
+    """Logged reactions of a known user, directions of the graph, items of the largest catalogue they are tried on."""
     users: int = 200
     rounds: int = 120
     log: tuple[int, int, int] = (3_020, 3_706, 500_000)  # users, items, interactions of the graph: 10^6 non-zeros

@@ -14,8 +14,8 @@ from igcf.lab.bench.worlds import (
     SHIPPED,
     TextbookUser,
     random_experts,
+    random_low_pass,
     random_model,
-    random_neighbours,
     random_truth,
     random_vectors,
     with_random_features,
@@ -172,9 +172,9 @@ def returning_user(model: Model, repeats: int, sizes: Sizes, name: str, limit: f
 
 def known_user(n_items: int, turns: int, sizes: Sizes) -> Iterator[Comparison]:
     """The first answer of the default model to a user with a logged record."""
-    n_logged, k, _ = sizes.logged
+    n_logged, rank, _ = sizes.logged
     seen = float(np.log(n_logged / 2 / n_items))  # such a record is then a whole one
-    model = random_experts(n_items, *sizes.expert_dims, seen=seen).changed(neighbours=random_neighbours(n_items, k))
+    model = random_experts(n_items, *sizes.expert_dims, seen=seen).changed(low_pass=random_low_pass(n_items, rank))
     recommender, rng = Recommender(model, SHIPPED), np.random.default_rng(4)
     logged = [(model.item_ids[row], float(rng.integers(1, 6))) for row in rng.permutation(n_items)[:n_logged].tolist()]
     answer = f"two experts: first answer from {n_logged} logged reactions, {place(model)}"

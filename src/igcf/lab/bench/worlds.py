@@ -9,7 +9,7 @@ import numpy.typing as npt
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.data.interactions import Interactions
 from igcf.encoding import Attribute, Encoder
-from igcf.model import Channel, Model, Neighbours, Reward, Term
+from igcf.model import Channel, Model, Reward, Term
 from igcf.model.attribute_prior import AttributePrior
 from igcf.model.channel import Link
 from igcf.model.reward import RewardKind
@@ -93,12 +93,9 @@ def with_random_features(model: Model, n_attributes: int, n_contexts: int, *, se
     return own.changed(context_effect=prior("context", n_contexts, model.blocks[0][0]))
 
 
-def random_neighbours(n_items: int, k: int, *, seed: int = 4) -> Neighbours:
-    """Draw a map between items with `k` neighbours each."""
-    rng = np.random.default_rng(seed)
-    sources = rng.integers(n_items, size=(n_items, k), dtype=np.int32)
-    weights = rng.random((n_items, k), dtype=np.float32) / np.float32(k)
-    return Neighbours(sources, weights, np.full(n_items, 0.05, dtype=np.float32), 0.2, 30.0)
+def random_low_pass(n_items: int, rank: int, *, seed: int = 4) -> Float32Array:
+    """Draw the directions of a low-pass filter."""
+    return np.random.default_rng(seed).standard_normal((n_items, rank), dtype=np.float32) / np.float32(n_items)
 
 
 def random_truth(n_users: int, n_items: int, *, seed: int = 2) -> Float32Array:

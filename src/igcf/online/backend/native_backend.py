@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
-from igcf.model.neighbours import BySource
 from igcf.online.backend import _native  # type: ignore[attr-defined]
 from igcf.online.backend.numpy_backend import NumpyBackend
 from igcf.online.backend.types import Arrays, Classes, Evidence, ItemTerms, MakeRng, Mixture, RecordTerms
@@ -79,12 +78,6 @@ def _multiply(items: AnyFloatArray, user: AnyFloatArray) -> AnyFloatArray:
     return result
 
 
-def _scattered(by_source: BySource, rows: IntArray, amounts: FloatArray | None) -> FloatArray:
-    sums = np.zeros(len(by_source.starts) - 1)
-    _native.scatter(*by_source, np.ascontiguousarray(rows), amounts, sums)
-    return sums
-
-
 def _find_mode(terms: RecordTerms, *rest: Any) -> None:
     _native.find_mode(*terms, *rest)
 
@@ -115,7 +108,6 @@ class NativeBackend(NumpyBackend):
     update_beliefs = staticmethod(_update_beliefs)
     moments_at = staticmethod(_moments_at)
     add_information = staticmethod(_native.add_information)
-    scattered = staticmethod(_scattered)
     learn = _either(
         lambda mean, cov, channels, *_: len(channels.starts) <= MOST_CHANNELS, _native.learn, NumpyBackend.learn
     )

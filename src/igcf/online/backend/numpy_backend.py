@@ -4,7 +4,6 @@ import numpy as np
 
 from igcf.arrays import FloatArray
 from igcf.model.channel import sigmoid
-from igcf.model.neighbours import scattered
 from igcf.online.backend import numpy_beliefs, numpy_items
 from igcf.online.backend.types import RecordTerms
 
@@ -85,7 +84,6 @@ class NumpyBackend:
     moments_at = staticmethod(numpy_items.moments_at)
     multiply = staticmethod(numpy_items.multiply)
     add_information = staticmethod(numpy_items.add_information)
-    scattered = staticmethod(scattered)
     find_mode = staticmethod(find_mode)
     expected_rewards = staticmethod(numpy_items.expected_rewards)
     reward_variances = staticmethod(numpy_items.reward_variances)

@@ -20,7 +20,6 @@ from igcf.threads import at_most_threads, blas_threads
 if TYPE_CHECKING:
     from igcf.training.experts.linear import LinearRows
     from igcf.training.experts.logistic_steps import Sample
-    from igcf.training.experts.neighbours import Counts
     from igcf.training.experts.shared_log import Part
 
 BLOCK = 256
@@ -37,7 +36,6 @@ class Worker:
         self._part = part
         self.linear: LinearRows | None = None
         self.sample: Sample | None = None
-        self.counts: Counts | None = None
         self.truth: Float32Array | None = None
 
     def hold(self, part: "Part") -> None:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from igcf.arrays import AnyFloatArray, IntArray
 from igcf.config import ExpertsConfig
 from igcf.model import Model, Reward
+from igcf.model.usage import NO_SUCCESS
 from igcf.training.checkpoint import Checkpoint
 from igcf.training.experts.assembling import Experts, ensemble_model
 from igcf.training.experts.linear import LinearExpert, fit_linear_on, hold_rows
@@ -18,8 +19,8 @@ from igcf.training.experts.logistic_steps import WITHOUT_OPINION
 from igcf.training.experts.rare_items import with_rare_items
 from igcf.training.experts.shared_log import Part, SharedLog
 
-MOST_USERS_OF_MAP = 200_000
-"""Number of users to learn the map between items from; a random sample of more."""
+MOST_USERS_OF_GRAPH = 200_000
+"""Number of users of the graph that serves known users; a random sample of more."""
 Say: TypeAlias = Callable[[str, int, int], None]
 """Called with the name of the stage, the number of finished steps and their total."""
 
@@ -119,13 +120,16 @@ class Fits:
             self._models[likelihood_temperature] = model
         return model
 
-    def successes(self) -> sp.csr_array:
-        """Return (users, items) ones where a reaction is a success, for everybody who reacted or many drawn of them."""
-        self.log.executor.held = None  # what is done with them takes the place of the rows
+    def edges(self) -> sp.csr_array:
+        """Return the user-item graph, (users, items): 1 for a success, less for another reaction.
+
+        It is that of everybody who reacted, or of many drawn of them.
+        """
         users = self.log.users
-        if len(users) > MOST_USERS_OF_MAP:
-            users = np.sort(np.random.default_rng(self.config.seed).choice(users, MOST_USERS_OF_MAP, replace=False))
-        return self.log.successes(self.reward.threshold, users)
+        if len(users) > MOST_USERS_OF_GRAPH:
+            users = np.sort(np.random.default_rng(self.config.seed).choice(users, MOST_USERS_OF_GRAPH, replace=False))
+        successes, reactions = (self.log.table(users, least) for least in (self.reward.threshold, -np.inf))
+        return sp.csr_array((1.0 - NO_SUCCESS) * successes + NO_SUCCESS * reactions)
 
 
 def grade_thresholds(

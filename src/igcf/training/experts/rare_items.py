@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from igcf.arrays import FloatArray, IntArray
-from igcf.model import Neighbours
 from igcf.training.experts.assembling import Experts
 from igcf.training.experts.shared_log import SharedLog
 
 MOST_ITEMS = 50_000
 """Items of the factor models, at most, unless the caller says how many reactions an item needs."""
 MOST_JUDGED = 20_000
-"""Items among which validation users are played and which predict each other, at most: the most frequent ones."""
+"""Items among which validation users are played and of the graph of known users, at most: the most frequent ones."""
 
 
 def frequent_items(log: SharedLog, least: int | None) -> IntArray | None:
@@ -66,21 +65,6 @@ def with_rare_items(experts: Experts, log: SharedLog, everything: SharedLog, sat
         logistic=replace(experts.logistic, vectors=vectors),
         appeared=everything.first_appearances(),
     )
-
-
-def of_all_items(neighbours: Neighbours, rows: IntArray | None, log: SharedLog, satisfied: float) -> Neighbours:
-    """Return the map between all items of a log from that between the items at `rows`; the others predict nothing."""
-    if rows is None:
-        return neighbours
-    shape = (log.n_items, neighbours.sources.shape[1])
-    sources, weights = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.float32)
-    sources[rows], weights[rows] = rows[neighbours.sources], neighbours.weights
-    means = (log.item_counts(satisfied) / max(len(log.users), 1)).astype(np.float32)
-    low_pass = None
-    if neighbours.low_pass is not None:
-        low_pass = np.zeros((log.n_items, neighbours.low_pass.shape[1]), dtype=np.float32)
-        low_pass[rows] = neighbours.low_pass
-    return Neighbours(sources, weights, means, neighbours.mix, neighbours.penalty, low_pass)
 
 
 def _logit(p: FloatArray) -> FloatArray:

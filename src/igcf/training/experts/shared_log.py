@@ -117,8 +117,8 @@ def reactions_of(worker: Worker, users: IntArray) -> tuple[IntArray, IntArray, F
     return np.diff(indptr), np.asarray(worker.part.items[rows]), np.asarray(worker.part.values[rows])
 
 
-def successes_of(worker: Worker, users: IntArray, threshold: float) -> tuple[IntArray, IntArray]:
-    """Return numbers of successes and their items of some users in ascending order."""
+def table_of(worker: Worker, users: IntArray, threshold: float) -> tuple[IntArray, IntArray]:
+    """Return numbers of reactions of at least this value and their items, of some users in ascending order."""
     table = worker.part.table(users, threshold)
     return np.diff(table.indptr), table.indices
 
@@ -235,10 +235,10 @@ class SharedLog:
         ids = tuple(map(str, users.tolist()))
         return replace(self.catalogue, user_ids=ids, user_idx=rows, item_idx=items, values=values)
 
-    def successes(self, threshold: float, users: IntArray) -> sp.csr_array:
+    def table(self, users: IntArray, threshold: float) -> sp.csr_array:
         """Return ones where a reaction of one of some users, who ascend, has at least this value, (users, items)."""
         each = [(*own, threshold) for own in shares_of(users, self.bounds)]
-        found = self.executor.call(successes_of, each=each)
+        found = self.executor.call(table_of, each=each)
         counts, items = (np.concatenate([each[place] for each in found]) for place in range(2))
         indptr = np.concatenate([[0], np.cumsum(counts)])
         data = np.ones(len(items), dtype=np.float32)

@@ -4,12 +4,14 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from igcf.arrays import Float32Array, IntArray
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.data.success import success_in
 from igcf.errors import ConfigError
-from igcf.model import Model, Neighbours, Reward
+from igcf.model import Model, Reward
 from igcf.training.calibrating import for_use, with_own_shares
 from igcf.training.checkpoint import Checkpoint
 from igcf.training.experts.choosing import (
@@ -21,21 +23,15 @@ from igcf.training.experts.choosing import (
 )
 from igcf.training.experts.executor import one_thread_each
 from igcf.training.experts.fitting import Fits
-from igcf.training.experts.neighbour_choice import (
-    MIXES,
+from igcf.training.experts.known_users import (
     MOST_USERS,
-    PENALTIES,
     at_record_temperature,
-    best_filter,
-    best_neighbours,
+    best_low_pass,
     best_record_temperature,
     drawn_records,
-    filter_directions,
     hidden_successes,
-    with_filter,
 )
-from igcf.training.experts.neighbours import fit_neighbours
-from igcf.training.experts.rare_items import frequent_items, judged_items, of_all_items
+from igcf.training.experts.rare_items import frequent_items, judged_items
 from igcf.training.experts.shared_log import SharedLog
 from igcf.training.progress import Progress, Watch
 from igcf.training.selection import drawn_of, most_active, validation_table
@@ -89,17 +85,15 @@ def fit_experts(
             say("calibrating the chance", 0, 1)
             usage = for_use(judged, truth, config.validate_rounds, players.successes).usage
             model = model.changed(usage=with_own_shares(usage, model))
-        if not config.neighbours or config.objective == "liking":  # neighbours predict hits
-            return model
         records = truth if validation is None else drawn_records(validation, config.seed)
-        if judged_rows is not None and validation is not None and records is not None:
+        if not config.known_users or config.objective == "liking" or holdout is None or records is None:
+            return model  # the filter finds hits
+        if judged_rows is not None and validation is not None:
             records = records[:, judged_rows]
-        of_map = fits
+        of_graph = fits
         if holdout is not fits:
-            of_map = Fits((everything or whole).only_items(judged_rows), config, reward, say)
-        n_items = (everything or whole).n_items
-        model, best, ndcg = _for_known_users(model, judged, of_map, holdout, temperature, records, n_items)
-        return _with_neighbours(model, of_all_items(best, judged_rows, everything or whole, reward.threshold), ndcg)
+            of_graph = Fits((everything or whole).only_items(judged_rows), config, reward, say)
+        return _for_known_users(model, judged, of_graph, holdout, temperature, records, judged_rows)
 
 
 def _is_prior_better(holdout: Fits | None, temperature: float, truth: Float32Array | None) -> bool:
@@ -113,30 +107,30 @@ def _is_prior_better(holdout: Fits | None, temperature: float, truth: Float32Arr
 def _for_known_users(
     model: Model,
     judged: Model,
-    of_map: Fits,
-    holdout: Fits | None,
+    of_graph: Fits,
+    holdout: Fits,
     temperature: float,
-    records: Float32Array | None,
-    n_items: int,
-) -> tuple[Model, Neighbours, float | None]:
-    """Return the model with its record temperatures, the map between items, and the nDCG@100 by which it was chosen."""
-    of_map.say("neighbours of items", 0, 1)
-    executor = of_map.log.executor
-    if holdout is None or records is None:
-        [default] = fit_neighbours(of_map.successes(), PENALTIES[:1], mix=MIXES[0], executor=executor)
-        return model, default, None
-    drawn = hidden_successes(judged, records[:: -(-len(records) // MOST_USERS)], of_map.config.seed)
+    records: Float32Array,
+    rows: IntArray | None,
+) -> Model:
+    """Return the model with the record temperatures and the low-pass filter that rank hidden successes best.
+
+    Both are chosen with `judged`; `rows` are those of the graph's items, None for all.
+    """
+    of_graph.say("known users", 0, 1)
+    drawn = hidden_successes(judged, records[:: -(-len(records) // MOST_USERS)], of_graph.config.seed)
     of_records = best_record_temperature(judged, drawn, temperature)
     judged, model = (at_record_temperature(each, of_records) for each in (judged, model))
-    successes = holdout.successes()
-    best, ndcg = best_neighbours(judged, successes, drawn, executor)
-    weight, with_it = best_filter(judged.changed(neighbours=best), successes, drawn, n_items)
-    if of_map is not holdout:
-        of_map.say("neighbours of items", 1, 2)
-        successes = of_map.successes()
-        [best] = fit_neighbours(successes, [best.penalty], mix=best.mix, executor=executor)
-    directions = filter_directions(successes, n_items) if weight else None
-    return model, with_filter(best, directions, weight), ndcg if with_it is None else with_it
+    best = best_low_pass(judged, holdout.edges(), drawn, model.n_items)
+    model.metadata["chosen"] |= {"record_temperature": asdict(of_records)}
+    if best is None:
+        return model
+    model.metadata["low_pass"] = best._asdict()
+    if not best.weight:
+        return model
+    low_pass = np.zeros((model.n_items, best.rank), dtype=np.float32)
+    low_pass[slice(None) if rows is None else rows] = best.of(of_graph.edges())
+    return model.changed(low_pass=low_pass)
 
 
 def _threshold(log: SharedLog, config: ExpertsConfig) -> float:
@@ -184,18 +178,6 @@ def _users_to_choose_on(log: SharedLog, config: ExpertsConfig) -> IntArray:
         if len(drawn):
             return drawn
     return most_active(log.activities, config.holdout)
-
-
-def _with_neighbours(model: Model, neighbours: Neighbours, ndcg: float | None) -> Model:
-    """Return the model with the map between items, and a note of how it was chosen."""
-    noted = model.changed(neighbours=neighbours)
-    rank = 0 if neighbours.low_pass is None else neighbours.low_pass.shape[1]
-    chosen = {"penalty": neighbours.penalty, "mix": neighbours.mix, "filter_rank": rank}
-    noted.metadata = {**model.metadata, "neighbours": {**chosen, "validation_ndcg_100": ndcg}}
-    if ndcg is not None:
-        temperature = asdict(model.usage.record_temperature)
-        noted.metadata["chosen"] = {**model.metadata["chosen"], "record_temperature": temperature}
-    return noted
 
 
 def _record(fits: Fits, log: SharedLog, temperature: float, precision: float | None, seconds: float) -> dict[str, Any]:

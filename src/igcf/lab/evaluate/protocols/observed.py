@@ -77,7 +77,7 @@ class Observed(ColdStart):
 
     def settings_of(self, method: Method) -> Mapping[str, Any]:
         """Let `igcf` rank by liking and play as it was trained."""
-        liking = {"objective": "liking", "calibrated": True, "neighbours": True, "experts": "as trained"}
+        liking = {"objective": "liking", "calibrated": True, "known_users": True, "experts": "as trained"}
         return liking if method.name == "igcf" else {}
 
     def accepts(self, method: Method) -> bool:

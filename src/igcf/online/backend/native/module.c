@@ -297,7 +297,6 @@ static PyMethodDef functions[] = {
     {"moments_at", py_moments_at, METH_VARARGS, "Means and variances of z of some items."},
     {"multiply", py_multiply, METH_VARARGS, "All item vectors times a user's vector."},
     {"add_information", py_add_information, METH_VARARGS, "Add reward x / noise of some items to sums, in place."},
-    {"scatter", py_scatter, METH_VARARGS, "Add up what leads from some items to all."},
     {"select_users", py_select_users, METH_VARARGS, "Select the k best available items of each user."},
     {"count_above", py_count_above, METH_VARARGS, "How many available means lie above each of some numbers."},
     {NULL, NULL, 0, NULL},

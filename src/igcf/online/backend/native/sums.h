@@ -118,38 +118,4 @@ static PyObject* py_add_information(PyObject* module, PyObject* args) {
     return done(&arrays, is_good);
 }
 
-/* (starts, targets, weights, rows, amounts, sums): sums[target] += weight amount over what leads from some items. */
-static PyObject* py_scatter(PyObject* module, PyObject* args) {
-    PyObject *starts_, *targets_, *weights_, *rows_, *amounts_, *sums_;
-    if (!PyArg_ParseTuple(args, "OOOOOO", &starts_, &targets_, &weights_, &rows_, &amounts_, &sums_)) return NULL;
-    struct arrays arrays = {.count = 0};
-    const int64_t *starts = NULL, *rows = NULL;
-    const int32_t* targets = NULL;
-    const double *weights = NULL, *amounts = NULL;
-    double* sums = open_array(&arrays, sums_, FLOAT64, ANY_LENGTH, WRITE, "sums");
-    Py_ssize_t n_items = sums ? length_of(last_of(&arrays)) : 0, n = 0, n_weights = 0;
-    int is_good = sums && (rows = open_array(&arrays, rows_, INT64, ANY_LENGTH, READ, "rows"));
-    if (is_good) n = length_of(last_of(&arrays));
-    is_good = is_good && (amounts_ == Py_None || (amounts = open_array(&arrays, amounts_, FLOAT64, n, READ, "amounts"))) &&
-              (starts = open_array(&arrays, starts_, INT64, n_items + 1, READ, "starts")) &&
-              (weights = open_array(&arrays, weights_, FLOAT64, ANY_LENGTH, READ, "weights"));
-    if (is_good) n_weights = length_of(last_of(&arrays));
-    is_good = is_good && (targets = open_array(&arrays, targets_, INT32, n_weights, READ, "targets"));
-    for (Py_ssize_t i = 0; is_good && i < n; i++)
-        if (rows[i] < 0 || rows[i] >= n_items || starts[rows[i]] < 0 || starts[rows[i] + 1] < starts[rows[i]] ||
-            starts[rows[i] + 1] > n_weights)
-            is_good = do_not_fit("rows and items");
-    if (is_good) {
-        Py_BEGIN_ALLOW_THREADS
-        for (Py_ssize_t i = 0; i < n; i++) {
-            double amount = amounts ? amounts[i] : 1.0;
-            for (int64_t place = starts[rows[i]]; place < starts[rows[i] + 1]; place++)
-                if (targets[place] >= 0 && targets[place] < n_items)
-                    sums[targets[place]] += amount * weights[place];
-        }
-        Py_END_ALLOW_THREADS
-    }
-    return done(&arrays, is_good);
-}
-
 #endif

@@ -1,8 +1,11 @@
-"""Choice of what serves known users, by ranking hidden successes of held-out users."""
+"""What serves known users, chosen by ranking hidden successes of held-out users (docs/maths/known-users.md).
+
+It is how far records are believed, and the low-pass filter of the graph beside the belief.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,26 +13,22 @@ import scipy.sparse as sp
 from igcf.arrays import AnyFloatArray, Float32Array, FloatArray, IntArray
 from igcf.data.interactions import Interactions
 from igcf.graph.filter import FilterSettings, fit_graph_filter
-from igcf.model import Model, Neighbours
+from igcf.model import Model
 from igcf.model.usage import RecordTemperature
 from igcf.online.absence import Record
-from igcf.online.evidence import expected_rewards, logged_evidence
+from igcf.online.evidence import expected_rewards, graph_signal, logged_evidence
 from igcf.training.experts.choosing import LEVEL
-from igcf.training.experts.executor import Executor, in_threads
-from igcf.training.experts.neighbours import fit_neighbours
+from igcf.training.experts.executor import in_threads
 
 TEMPERATURES = (1.0, 0.125, 0.25, 0.5, 2.0, 4.0, 8.0, 16.0)
 """Candidates for the evidence of records, beside the likelihood temperature of sessions; the first is the default."""
-PENALTIES = (30.0, 10.0, 100.0, 300.0, 1000.0)
-MIXES = (0.2, 0.0, 0.1, 0.35, 0.5, 0.7, 1.0)
-"""Candidates; the first are the defaults where there is nobody to choose on."""
-FILTERS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0)
+WEIGHTS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
 """Candidates for the weight of the low-pass filter; the first is taken where there is nobody to choose on."""
-FILTER_RANK, MOST_NUMBERS = 256, 4_000_000
-"""Directions that the low-pass filter keeps, and the numbers that they may have in all: an answer reads each once."""
-FEWEST_DIRECTIONS = 16
-FILTERED = FilterSettings(user_exponent=0.4, item_exponent=0.3)
-"""Normalisation of the filter's graph; found on validation users of ML-1M (research/log.md)."""
+RANKS, MOST_NUMBERS = (32, 64, 128, 256), 4_000_000
+"""Candidates for the directions that it keeps, and the numbers that they may have in all: an answer reads each once."""
+FEWEST_DIRECTIONS = 4
+EXPONENTS = ((0.4, 0.3), (0.5, 0.5))
+"""Candidates for the normalisation of the graph by the degrees of users and items; the second is the paper's."""
 HIDDEN = 0.2
 """Share of a user's successes that is hidden."""
 DRAWS = 2
@@ -40,6 +39,21 @@ TOP = 100
 """Ranks that count."""
 Drawn: TypeAlias = Sequence[tuple[Record, IntArray]]
 """What is left of users' records, each with the rows of the successes that are hidden of it."""
+
+
+class LowPass(NamedTuple):
+    """Choice of a low-pass filter."""
+
+    exponents: tuple[float, float]
+    rank: int
+    weight: float
+    ndcg: float
+    """Mean nDCG@100 of the hidden successes with it."""
+
+    def of(self, edges: sp.csr_array) -> Float32Array:
+        """Return the directions of a graph that the model keeps, times the root of the weight, (items, rank)."""
+        directions = leading_directions(edges, self.exponents, self.rank)
+        return np.ascontiguousarray(directions * np.float32(np.sqrt(self.weight)))
 
 
 def hidden_successes(model: Model, truth: Float32Array, seed: int) -> Drawn:
@@ -84,60 +98,29 @@ def at_record_temperature(model: Model, temperature: RecordTemperature) -> Model
     return model.changed(usage=replace(model.usage, record_temperature=temperature))
 
 
-def best_neighbours(
-    model: Model, successes: sp.csr_array, drawn: Drawn, executor: Executor | None = None
-) -> tuple[Neighbours, float | None]:
-    """Return the map with the penalty and mix that rank hidden successes best, and its mean nDCG@100.
+def best_low_pass(model: Model, edges: sp.csr_array, drawn: Drawn, n_items: int) -> LowPass | None:
+    """Return the low-pass filter with which `model` ranks hidden successes best; None where there is nothing to choose.
 
-    Of equally good candidates the earlier one is taken; a mix of 0 leaves the belief alone.
-
-    Args:
-        model: Model fitted without the validation users.
-        successes: Zeros and ones of its users, shape (users, items).
-        drawn: Records of held-out users.
-        executor: Workers that share the items; None: this process.
+    The weight is 0, no filter, unless the best one is ahead of none by the one-sided 5 % level: most of what a record
+    says is in the belief already. `n_items` are those of the whole model.
     """
-    maps = fit_neighbours(successes, PENALTIES, mix=MIXES[0], executor=executor)
-    if not drawn:
-        return maps[0], None
-    scores = np.mean(in_threads(lambda each: _scores(model, maps, *each), drawn), axis=0)
-    penalty, mix = np.unravel_index(int(np.argmax(scores)), scores.shape)
-    chosen = maps[int(penalty)]
-    best = Neighbours(chosen.sources, chosen.weights, chosen.means, MIXES[int(mix)], chosen.penalty)
-    return best, float(scores[penalty, mix])
-
-
-def best_filter(model: Model, successes: sp.csr_array, drawn: Drawn, n_items: int) -> tuple[float, float | None]:
-    """Return the weight of a low-pass filter beside `model` that ranks hidden successes best, and its mean nDCG@100.
-
-    It is 0, no filter, unless the best weight is ahead of none by the one-sided 5 % level: most of what a record says
-    is in the belief already. `n_items` are those of the whole model.
-    """
-    directions = filter_directions(successes, n_items)
-    if directions is None or not drawn:
-        return 0.0, None
-    scores = np.array(in_threads(lambda each: _filter_scores(model, directions, *each), drawn))
-    best = int(np.argmax(scores.mean(axis=0)))
-    gains = scores[:, best] - scores[:, 0]
-    is_clear = gains.mean() > LEVEL * gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else False
-    best = best if is_clear else 0
-    return FILTERS[best], float(scores[:, best].mean())
-
-
-def filter_directions(successes: sp.csr_array, n_items: int) -> Float32Array | None:
-    """Return the leading directions of the normalised graph, (items, rank); None where the catalogue is too large."""
-    rank = min(FILTER_RANK, successes.shape[1] // 4, MOST_NUMBERS // n_items)
-    if rank < FEWEST_DIRECTIONS or not successes.nnz:
+    most = min(RANKS[-1], edges.shape[1] // 4, MOST_NUMBERS // n_items)
+    if most < FEWEST_DIRECTIONS or not edges.nnz or not drawn:
         return None
-    fitted = fit_graph_filter(successes, replace(FILTERED, rank=rank), rng=np.random.default_rng(0))
-    return np.ascontiguousarray(fitted.vectors)
+    ranks = sorted({min(rank, most) for rank in RANKS})
+    filters = [leading_directions(edges, each, most) for each in EXPONENTS]
+    scores = np.array(in_threads(lambda each: _filter_scores(model, filters, ranks, *each), drawn))
+    number, place, best = np.unravel_index(int(np.argmax(scores.mean(axis=0))), scores.shape[1:])
+    gains = scores[:, number, place, best] - scores[:, number, place, 0]
+    if len(gains) < 2 or gains.mean() <= LEVEL * gains.std(ddof=1) / np.sqrt(len(gains)):
+        best = np.intp(0)
+    return LowPass(EXPONENTS[number], ranks[place], WEIGHTS[best], float(scores[:, number, place, best].mean()))
 
 
-def with_filter(neighbours: Neighbours, directions: Float32Array | None, weight: float) -> Neighbours:
-    """Return the map with a low-pass filter of this weight; without directions or weight, the map itself."""
-    if directions is None or not weight:
-        return neighbours
-    return replace(neighbours, low_pass=directions * np.float32(np.sqrt(weight)))
+def leading_directions(edges: sp.csr_array, exponents: tuple[float, float], rank: int) -> Float32Array:
+    """Return the leading directions of the normalised graph, (items, rank)."""
+    settings = FilterSettings(user_exponent=exponents[0], item_exponent=exponents[1], rank=rank)
+    return fit_graph_filter(edges, settings, rng=np.random.default_rng(0)).vectors
 
 
 def drawn_records(log: Interactions, seed: int) -> Float32Array:
@@ -163,26 +146,19 @@ def _ndcg_of_belief(model: Model, record: Record, hidden: IntArray) -> float:
     return ndcg(expected_rewards(model, logged_evidence(model).belief(record).mean), record.rows, hidden)
 
 
-def _scores(model: Model, maps: list[Neighbours], record: Record, hidden: IntArray) -> FloatArray:
-    """The nDCG@100 of one record's hidden successes for all candidates, shape (penalties, mixes)."""
+def _filter_scores(
+    model: Model, filters: Sequence[Float32Array], ranks: Sequence[int], record: Record, hidden: IntArray
+) -> FloatArray:
+    """The nDCG@100 of one record's hidden successes for all candidates, shape (filters, ranks, weights)."""
     own = expected_rewards(model, logged_evidence(model).belief(record).mean).astype(np.float32)
-    result = np.empty((len(maps), len(MIXES)))
-    for number, each in enumerate(maps):
-        other = each.predictions(record.rows[model.reward.is_satisfied(record.values)]) - own
-        for place, mix in enumerate(MIXES):
-            result[number, place] = ndcg(own + np.float32(mix * record.weight) * other, record.rows, hidden)
+    amounts = graph_signal(model, record).astype(np.float32)
+    result = np.empty((len(filters), len(ranks), len(WEIGHTS)))
+    for number, directions in enumerate(filters):
+        signal = amounts @ directions[record.rows]
+        for place, rank in enumerate(ranks):
+            added = directions[:, :rank] @ signal[:rank]
+            result[number, place] = [ndcg(own + np.float32(w) * added, record.rows, hidden) for w in WEIGHTS]
     return result
-
-
-def _filter_scores(model: Model, directions: Float32Array, record: Record, hidden: IntArray) -> FloatArray:
-    """The nDCG@100 of one record's hidden successes for all weights of the filter, shape (weights,)."""
-    evidence = logged_evidence(model)
-    own = expected_rewards(model, evidence.belief(record).mean).astype(np.float32)
-    if (offset := evidence.offset(model, record, own)) is not None:
-        own = own + offset
-    signal = directions[record.rows[model.reward.is_satisfied(record.values)]]
-    added = directions @ (signal.sum(axis=0) / np.float32(np.sqrt(max(len(signal), 1))))
-    return np.array([ndcg(own + np.float32(weight) * added, record.rows, hidden) for weight in FILTERS])
 
 
 def ndcg(scores: AnyFloatArray, given: IntArray, hidden: IntArray) -> float:

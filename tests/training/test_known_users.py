@@ -1,34 +1,27 @@
-"""The map between items: against the regression written out, in both ways of counting, and its choice."""
+"""What serves known users: the temperature of records and the low-pass filter, and how they are chosen."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import igcf
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.lab.baselines.igcf import DEFAULTS
-from igcf.model import Neighbours
 from igcf.model.usage import RecordTemperature
 from igcf.online import Recommender, belief_from_logged
-from igcf.training.experts import neighbours as fitting
-from igcf.training.experts.neighbour_choice import (
-    MIXES,
+from igcf.training.experts.known_users import (
     MOST_NUMBERS,
-    PENALTIES,
     TEMPERATURES,
     TOP,
     at_record_temperature,
-    best_filter,
+    best_low_pass,
     best_record_temperature,
     drawn_records,
-    filter_directions,
     hidden_successes,
     ndcg,
 )
-from igcf.training.experts.neighbours import SHRINKAGE, fit_neighbours
 from tests.training.worlds import checkerboard, log_of
 
 FAST: dict[str, Any] = {
@@ -40,54 +33,6 @@ FAST: dict[str, Any] = {
 }
 
 
-def successes(n_users: int = 80, n_items: int = 30, *, seed: int = 0) -> sp.csr_array:
-    """Two groups of users with items of their own, and an item that nobody likes."""
-    rng = np.random.default_rng(seed)
-    likes = np.where((np.arange(n_users)[:, None] + np.arange(n_items)) % 2 == 0, 0.5, 0.1)
-    likes[:, 7] = 0.0
-    return sp.csr_array((rng.random((n_users, n_items)) < likes).astype(np.float32))
-
-
-def test_the_weights_are_those_of_a_ridge_regression_on_the_most_correlated_items(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(fitting, "MOST_NEIGHBOURS", 4)
-    table = successes()
-    y = table.toarray().astype(np.float64)
-    n_users, n_items = y.shape
-    common, means = y.T @ y, y.mean(axis=0)
-    centred = common - n_users * np.outer(means, means)
-    scale = np.sqrt(np.maximum(np.diagonal(centred), 1e-9))
-    similar = centred / np.outer(scale, scale) * common / (common + SHRINKAGE)
-    np.fill_diagonal(similar, -1.0)
-    [found] = fit_neighbours(table, [3.0], mix=0.2)
-    np.testing.assert_allclose(found.means, means, atol=1e-7)
-    for item in range(n_items):
-        best = [other for other in np.argsort(-similar[item])[:4] if similar[item, other] > 0]
-        weights = np.zeros(n_items)
-        if best:
-            block = centred[np.ix_(best, best)] + 3.0 * np.eye(len(best))
-            weights[best] = np.linalg.solve(block, centred[best, item])
-        np.testing.assert_allclose(found.weights_to(item, np.arange(n_items)), weights, atol=1e-6)
-
-
-def test_a_large_catalogue_gets_the_same_map_without_all_pairs_of_items() -> None:
-    table = successes(60, 150)
-    for one, other in zip(
-        fit_neighbours(table, [3.0, 30.0], mix=0.2, dense=True),
-        fit_neighbours(table, [3.0, 30.0], mix=0.2, dense=False),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one.sources, other.sources)
-        np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
-
-
-def test_an_item_that_nobody_likes_has_no_neighbours_and_predicts_nothing() -> None:
-    [found] = fit_neighbours(successes(), [3.0], mix=0.2)
-    assert not found.weights[7].any()
-    assert not found.weights_to(0, np.array([7])).any()
-
-
 def test_ndcg_counts_hidden_items_by_their_rank() -> None:
     scores = np.array([9.0, 8.0, 7.0, 6.0, 5.0])
     assert ndcg(scores.copy(), np.array([0]), np.array([1, 2])) == pytest.approx(1.0)
@@ -97,34 +42,33 @@ def test_ndcg_counts_hidden_items_by_their_rank() -> None:
     assert ndcg(long, np.array([5]), np.array([0])) == 0.0
 
 
-def test_pretraining_finds_neighbours_and_nothing_else_changes() -> None:
+def test_what_serves_known_users_changes_nothing_else() -> None:
     log = checkerboard(40, 30)
     model = igcf.pretrain(log, progress=False, **FAST)
-    plain = igcf.pretrain(log, progress=False, neighbours=False, **FAST)
-    assert plain.neighbours is None
-    assert isinstance(model.neighbours, Neighbours)
-    assert model.neighbours.mix in MIXES
-    assert model.neighbours.penalty in PENALTIES
-    assert model.metadata["neighbours"]["mix"] == model.neighbours.mix
+    plain = igcf.pretrain(log, progress=False, known_users=False, **FAST)
+    assert plain.low_pass is None
     np.testing.assert_array_equal(model.prior_mean, plain.prior_mean)
     for one, other in zip(model.channels, plain.channels, strict=True):
         np.testing.assert_array_equal(one.vectors, other.vectors)
         np.testing.assert_array_equal(one.noise_var, other.noise_var)
 
 
-def test_the_map_is_chosen_on_validation_users_where_there_are_any() -> None:
-    log = checkerboard(60, 30)
-    train, validation = log.only_users(np.arange(40)), log.only_users(np.arange(40, 60))
-    model = igcf.pretrain(train, validation=validation, progress=False, **FAST)
-    assert 0.0 < model.metadata["neighbours"]["validation_ndcg_100"] <= 1.0
-    again = igcf.pretrain(train, validation=validation, progress=False, **FAST)
-    assert model.neighbours is not None
-    assert again.neighbours is not None
-    np.testing.assert_array_equal(model.neighbours.weights, again.neighbours.weights)
-    assert model.neighbours.mix == again.neighbours.mix
-    alone = igcf.pretrain(train, progress=False, **{**FAST, "holdout": 0.0})
-    assert alone.neighbours is not None
-    assert (alone.neighbours.penalty, alone.neighbours.mix) == (PENALTIES[0], MIXES[0])
+def test_the_filter_is_that_of_everybody_chosen_on_validation_users() -> None:
+    log = groups(360)
+    train, validation = log.only_users(np.arange(0, 360, 2)), log.only_users(np.arange(1, 360, 2))
+    settings = {**FAST, "linear_dim": 1, "logistic_dim": 1}
+    model = igcf.pretrain(train, validation=validation, progress=False, **settings)
+    chosen = model.metadata["low_pass"]
+    assert 0.0 < chosen["ndcg"] <= 1.0
+    assert model.low_pass is not None
+    assert model.low_pass.shape == (80, chosen["rank"])
+    np.testing.assert_allclose(
+        np.linalg.norm(model.low_pass, axis=0), np.sqrt(chosen["weight"]), rtol=1e-3
+    )  # orthonormal directions
+    again = igcf.pretrain(train, validation=validation, progress=False, **settings)
+    np.testing.assert_array_equal(model.low_pass, again.low_pass)
+    alone = igcf.pretrain(train, progress=False, **{**settings, "holdout": 0.0})
+    assert alone.low_pass is None
 
 
 def groups(n_users: int, *, seed: int = 0) -> Interactions:
@@ -138,14 +82,14 @@ def groups(n_users: int, *, seed: int = 0) -> Interactions:
 def test_a_filter_is_taken_only_where_it_finds_what_the_belief_misses(is_noise: bool) -> None:
     """The belief of one direction cannot tell four groups apart; in noise there is nothing to find."""
     log, rest = (noise(240, 80, seed=each) if is_noise else groups(240, seed=each) for each in (0, 1))
-    plain = {**FAST, "linear_dim": 1, "logistic_dim": 1, "neighbours": False, "calibrated": False}
+    plain = {**FAST, "linear_dim": 1, "logistic_dim": 1, "known_users": False, "calibrated": False}
     model = igcf.pretrain(log, progress=False, **plain)
-    drawn, liked = hidden_successes(model, rest.dense()[::3], 0), log.matrix(np.ones(len(log)))
-    weight, score = best_filter(model, liked, drawn, 80)
-    assert (weight > 0) is not is_noise
-    assert score is not None
-    assert best_filter(model, liked, (), 80) == (0.0, None)
-    assert filter_directions(liked, MOST_NUMBERS) is None
+    drawn, edges = hidden_successes(model, rest.dense()[::3], 0), log.matrix(np.ones(len(log)))
+    found = best_low_pass(model, edges, drawn, 80)
+    assert found is not None
+    assert (found.weight > 0) is not is_noise
+    assert best_low_pass(model, edges, (), 80) is None
+    assert best_low_pass(model, edges, drawn, MOST_NUMBERS) is None
 
 
 def noise(n_users: int, n_items: int, *, seed: int = 0) -> Interactions:
@@ -167,7 +111,7 @@ def test_records_are_believed_less_where_what_was_learned_is_noise() -> None:
 
 def test_no_other_temperature_of_linear_channels_ranks_hidden_successes_better() -> None:
     log = noise(120, 40)
-    model = igcf.pretrain(log.only_users(np.arange(80)), progress=False, neighbours=False, **FAST)
+    model = igcf.pretrain(log.only_users(np.arange(80)), progress=False, known_users=False, **FAST)
     drawn = hidden_successes(model, log.only_users(np.arange(80, 120)).dense(), 0)
 
     def score(temperature: RecordTemperature) -> float:
@@ -184,7 +128,7 @@ def test_no_other_temperature_of_linear_channels_ranks_hidden_successes_better()
 
 
 def test_no_record_counts_more_than_its_likelihood_says() -> None:
-    model = igcf.pretrain(checkerboard(40, 30), progress=False, neighbours=False, **FAST)
+    model = igcf.pretrain(checkerboard(40, 30), progress=False, known_users=False, **FAST)
     users = checkerboard(60, 30, share=0.2, seed=2).only_users(np.arange(40, 60))
     drawn = hidden_successes(model, users.dense(), 0)
     for of_sessions, least in ((0.7, 1.0), (1.0, 1.0), (2.0, 0.5)):
@@ -213,8 +157,8 @@ def test_users_to_choose_on_are_drawn_again_with_the_same_seed() -> None:
     np.testing.assert_array_equal(drawn_records(log, 0), drawn_records(log, 0))
 
 
-def test_evaluation_of_new_users_does_not_fit_the_map() -> None:
-    assert DEFAULTS["neighbours"] is False
+def test_evaluation_of_new_users_fits_nothing_for_known_ones() -> None:
+    assert DEFAULTS["known_users"] is False
 
 
 def test_a_model_knows_when_its_items_appeared() -> None:
