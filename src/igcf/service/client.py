@@ -1,12 +1,11 @@
 """A small typed client, sync and async; a retried reaction is counted once, because it carries an event id."""
 
 import asyncio
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Generic, ParamSpec, overload
 
 import httpx
 from pydantic import ValidationError
@@ -25,32 +24,57 @@ BUSY = frozenset({408, 429, 502, 503, 504})
 """Statuses of a service that is overloaded, or of a proxy that cannot reach it: the request is worth another try."""
 
 
-def _sync(call: Callable[P, Call[Answer]]) -> Callable[Concatenate["Client", P], Answer]:
-    """Make a method that sends a call."""
-    method: Callable[Concatenate[Client, P], Answer] = _sending(call)
-    return method
+class _Method(Generic[P, Answer]):
+    """A call as a method of both clients; that of the asynchronous one is to be awaited."""
+
+    def __init__(self, call: Callable[P, Call[Answer]]) -> None:
+        self._call, self.__doc__ = call, call.__doc__
+
+    @overload
+    def __get__(self, client: "Client", owner: object) -> Callable[P, Answer]: ...
+    @overload
+    def __get__(self, client: "AsyncClient", owner: object) -> Callable[P, Awaitable[Answer]]: ...
+    @overload
+    def __get__(self, client: None, owner: object) -> Callable[P, Call[Answer]]: ...
+    def __get__(self, client: "Client | AsyncClient | None", owner: object) -> Callable[P, Any]:
+        if client is None:
+            return self._call
+
+        @wraps(self._call)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.send(self._call(*args, **kwargs))
+
+        return method
 
 
-def _async(call: Callable[P, Call[Answer]]) -> Callable[Concatenate["AsyncClient", P], Awaitable[Answer]]:
-    """Make a method that sends a call, to be awaited."""
-    method: Callable[Concatenate[AsyncClient, P], Awaitable[Answer]] = _sending(call)
-    return method
+class _Methods:
+    """What both clients can ask for."""
+
+    recommend = _Method(calls.recommend)
+    feedback = _Method(calls.feedback)
+    skip = _Method(calls.skip)
+    history = _Method(calls.history)
+    set_attributes = _Method(calls.set_attributes)
+    feedback_batch = _Method(calls.feedback_batch)
+    undo = _Method(calls.undo)
+    user = _Method(calls.user)
+    users = _Method(calls.users)
+    item_feedback = _Method(calls.item_feedback)
+    forget = _Method(calls.forget)
+    explain = _Method(calls.explain)
+    items = _Method(calls.items)
+    model = _Method(calls.model)
+    load_model = _Method(calls.load_model)
+    roll_back = _Method(calls.roll_back)
+    recommend_many = _Method(calls.recommend_many)
+    merge = _Method(calls.merge)
+    add_items = _Method(calls.add_items)
+    change_item = _Method(calls.change_item)
+    retire_item = _Method(calls.retire_item)
+    similar = _Method(calls.similar)
 
 
-def _sending(call: Callable[P, Call[Answer]]) -> Any:
-    """Make a method that sends a call, with the signature of the call after `self`."""
-
-    @wraps(call)
-    def method(self: "Client | AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> object:
-        return self.send(call(*args, **kwargs))
-
-    signature = inspect.signature(call)
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    method.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
-    return method
-
-
-class Client:
+class Client(_Methods):
     """`with Client("http://127.0.0.1:8000") as client: client.recommend("ann", k=5)`.
 
     Errors of the service are raised as the exceptions that the library raises.
@@ -81,31 +105,8 @@ class Client:
                 time.sleep(pause)
         raise AssertionError("unreachable")
 
-    recommend = _sync(calls.recommend)
-    feedback = _sync(calls.feedback)
-    skip = _sync(calls.skip)
-    history = _sync(calls.history)
-    set_attributes = _sync(calls.set_attributes)
-    feedback_batch = _sync(calls.feedback_batch)
-    undo = _sync(calls.undo)
-    user = _sync(calls.user)
-    users = _sync(calls.users)
-    item_feedback = _sync(calls.item_feedback)
-    forget = _sync(calls.forget)
-    explain = _sync(calls.explain)
-    items = _sync(calls.items)
-    model = _sync(calls.model)
-    load_model = _sync(calls.load_model)
-    roll_back = _sync(calls.roll_back)
-    recommend_many = _sync(calls.recommend_many)
-    merge = _sync(calls.merge)
-    add_items = _sync(calls.add_items)
-    change_item = _sync(calls.change_item)
-    retire_item = _sync(calls.retire_item)
-    similar = _sync(calls.similar)
 
-
-class AsyncClient:
+class AsyncClient(_Methods):
     """The same as `Client`, to be awaited."""
 
     def __init__(self, url: str, *, api_key: str | None = None, pauses_s: Sequence[float] = PAUSES_S) -> None:
@@ -133,29 +134,6 @@ class AsyncClient:
                     raise _unreachable(error) from error
                 await asyncio.sleep(pause)
         raise AssertionError("unreachable")
-
-    recommend = _async(calls.recommend)
-    feedback = _async(calls.feedback)
-    skip = _async(calls.skip)
-    history = _async(calls.history)
-    set_attributes = _async(calls.set_attributes)
-    feedback_batch = _async(calls.feedback_batch)
-    undo = _async(calls.undo)
-    user = _async(calls.user)
-    users = _async(calls.users)
-    item_feedback = _async(calls.item_feedback)
-    forget = _async(calls.forget)
-    explain = _async(calls.explain)
-    items = _async(calls.items)
-    model = _async(calls.model)
-    load_model = _async(calls.load_model)
-    roll_back = _async(calls.roll_back)
-    recommend_many = _async(calls.recommend_many)
-    merge = _async(calls.merge)
-    add_items = _async(calls.add_items)
-    change_item = _async(calls.change_item)
-    retire_item = _async(calls.retire_item)
-    similar = _async(calls.similar)
 
 
 def _headers(api_key: str | None) -> dict[str, str]:

@@ -43,18 +43,15 @@ class Repeated:
     def _run(self) -> None:
         while not self._stop.wait(LOOK_EVERY_S):
             for message, task in self._tasks.items():
-                self._try(message, task)
-
-    def _try(self, message: str, task: Callable[[], object]) -> None:
-        """Do one thing; a failure is logged once, not twice a second, and tried again in the next turn."""
-        try:
-            task()
-            self._failures.pop(message, None)
-        except Exception as error:  # the thread must outlive any error: no other thread does this
-            reason = f"{type(error).__name__}: {error}"
-            if self._failures.get(message) != reason:
-                log.error(message, extra={"reason": reason}, exc_info=not isinstance(error, IgcfError | OSError))
-                self._failures[message] = reason
+                try:
+                    task()
+                    self._failures.pop(message, None)
+                except Exception as error:  # the thread must outlive any error: no other thread does this
+                    reason = f"{type(error).__name__}: {error}"
+                    if self._failures.get(message) != reason:  # logged once, not twice a second
+                        is_expected = isinstance(error, IgcfError | OSError)
+                        log.error(message, extra={"reason": reason}, exc_info=not is_expected)
+                        self._failures[message] = reason
 
 
 def background(context: ServiceContext, quick: Mapping[str, Callable[[], object]]) -> list[Repeated]:
@@ -108,14 +105,13 @@ def readiness(context: ServiceContext) -> list[str]:
 
 
 def _store_problem(store: Store) -> str | None:
-    asked = "did not answer"
-    try:
-        store.database.check_readable()
-        asked = "cannot be written"
-        store.database.check_writable()
-    except StoreError as error:
-        log.error("store failed", extra={"reason": str(error)})
-        return f"the store {asked}"
+    checks = {"did not answer": store.database.check_readable, "cannot be written": store.database.check_writable}
+    for found, check in checks.items():
+        try:
+            check()
+        except StoreError as error:
+            log.error("store failed", extra={"reason": str(error)})
+            return f"the store {found}"
     return None
 
 
