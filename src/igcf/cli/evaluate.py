@@ -123,18 +123,12 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     of_setup = {name: options.pop(name) for name in ("rounds", "slate", "split", "min_reactions")}
     of_protocol = {name: options.pop(name) for name in ("share", "moment", "part", "new", "price", "keep", "per_user")}
     logged, common = options.pop("logged"), options
-    own = protocol_named(
-        "split" if train else protocol,
-        test=test,
-        fingerprint=load_dataset(test).fingerprint() if test else None,
-        logged=parse_counts(logged) if logged else None,
-        attributes=True if table is not None else None,
-        **of_protocol,
-    )
+    of_protocol |= {"test": test, "fingerprint": load_dataset(test).fingerprint() if test else None}
+    of_protocol |= {"logged": parse_counts(logged), "attributes": None if table is None else True}
+    own = protocol_named("split" if train else protocol, **of_protocol)
     every = [name for name, method in METHODS.items() if own.accepts(method)]
     names = every if methods == "all" else names_in(methods) or list(own.methods)
-    data = read_log(train or dataset, from_store, common["data_dir"], columns, items)
-    data = with_table(data, table)
+    data = with_table(read_log(train or dataset, from_store, common["data_dir"], columns, items), table)
     if thin is not None:
         data = thinned(data, thin, rng=np.random.default_rng(common["seed"]))
     success = success_in(data, satisfied)
@@ -173,9 +167,8 @@ def parse_users(given: tuple[str, ...]) -> tuple[int | None, Path | None]:
     numbers = [int(each) for each in given if each.isdigit()]
     tables = [Path(each) for each in given if not each.isdigit()]
     if len(numbers) > 1 or len(tables) > 1 or 0 in numbers:
-        raise ConfigError(
-            f"--users takes a number of at least 1, a table of users, or one of each, got {', '.join(given)}"
-        )
+        expected = "a number of at least 1, a table of users, or one of each"
+        raise ConfigError(f"--users takes {expected}, got {', '.join(given)}")
     if tables and str(tables[0]) != OWN and not tables[0].exists():
         raise ConfigError(f"--users {tables[0]}: neither a number nor a file; pass a number of test users or a table")
     return next(iter(numbers), None), next(iter(tables), None)
@@ -190,8 +183,10 @@ def with_table(data: "Interactions", table: Path | None) -> "Interactions":
     return data
 
 
-def parse_counts(text: str) -> tuple[int, ...]:
-    """Read whole numbers joined by commas, each once, smallest first."""
+def parse_counts(text: str | None) -> tuple[int, ...] | None:
+    """Read whole numbers joined by commas, each once, smallest first; None of nothing."""
+    if text is None:
+        return None
     try:
         counts = tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:

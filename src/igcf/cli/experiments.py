@@ -73,12 +73,13 @@ def executing(
     """Yield where jobs run and are saved, with progress on stderr; takes the common options."""
     from tempfile import TemporaryDirectory
 
-    from igcf.lab.evaluate import Engine, Execution
+    from igcf.lab.evaluate import Execution
 
-    place = Engine(engine, jobs or os.cpu_count() or 1, address)
+    place: dict[str, Any] = {"engine": engine, "processes": jobs or os.cpu_count() or 1, "address": address}
+    command = shlex.join(["igcf", *sys.argv[1:]])
     with TemporaryDirectory(prefix="igcf-jobs-") as temporary, progress_display(notes) as watch:
         folder = Path(temporary) if fresh else out / "jobs" if out else cache_folder()
-        yield Execution(place, folder, watch, shlex.join(["igcf", *sys.argv[1:]]))
+        yield Execution(**place, folder=folder, watch=watch, command=command)
 
 
 def cache_folder() -> Path:

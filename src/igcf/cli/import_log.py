@@ -59,16 +59,15 @@ def import_log(
 
 def _refuse_users(user_ids: Sequence[str]) -> None:
     """Refuse a log with users whom no request could name: nobody could ask for them, or delete them."""
-    check = TypeAdapter(PathId).validate_python
-    for user_id in user_ids:
-        try:
-            check(user_id)
-        except ValidationError as error:
-            reason = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-            raise DataError(
-                f"user {user_id[:80]!r} of the log cannot be named in a request: {reason[0].lower()}{reason[1:]}; "
-                "nothing was imported, change the id"
-            ) from error
+    try:
+        TypeAdapter(Sequence[PathId]).validate_python(user_ids)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        user_id, reason = user_ids[int(first["loc"][0])], first["msg"].removeprefix("Value error, ")
+        raise DataError(
+            f"user {user_id[:80]!r} of the log cannot be named in a request: {reason[0].lower()}{reason[1:]}; "
+            "nothing was imported, change the id"
+        ) from error
 
 
 def import_into(

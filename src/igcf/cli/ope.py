@@ -60,8 +60,7 @@ def ope(
     if log is not None:
         found = candidate_on_file(log, loaded, candidate)
     else:
-        assert store is not None  # noqa: S101
-        found, left_out = _on_store(store, model, candidate)
+        found, left_out = _on_store(store or "", model, candidate)
     result = evaluate(found.slates())
     if export is not None:
         import numpy as np

@@ -142,10 +142,10 @@ def read_log(
 def with_users(data: "Interactions", users: Path | None, without: str | None = None) -> "Interactions":
     """Give a log the table of users that the options name, or its own, without some columns."""
     left_out = names_in(without)
-    if users is None and not left_out:
-        return data
     if users is not None:
         return data.with_users(users, left_out)
+    if not left_out:
+        return data
     if data.users is None:
         raise ConfigError("--without leaves out columns of a table of users; name the table with --users")
     return data.with_users({"user": list(data.users.row_of), **data.users.columns}, left_out)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from igcf.cli.main import cli
 from igcf.errors import ConfigError, IgcfError
-from igcf.lab.evaluate import Engine, Execution, Results, evaluate
+from igcf.lab.evaluate import Execution, Results, evaluate
 from igcf.lab.evaluate.running import Step
 from tests.lab.evaluate.worlds import log, setup
 
@@ -75,7 +75,7 @@ def run_with_a_kill(engine: str, folder: Path) -> tuple[Results, list[Step], lis
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        place = Execution(Engine(engine, 2), folder, steps.append)  # type: ignore[arg-type]
+        place = Execution(engine=engine, processes=2, folder=folder, watch=steps.append)  # type: ignore[arg-type]
         found = evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY, execution=place)
     finally:
         over.set()
@@ -107,7 +107,7 @@ def test_a_killed_process_of_the_local_pool_ends_the_run_which_then_goes_on(
     with pytest.raises(IgcfError, match=r"a process was killed.*the same command resumes"):
         run_with_a_kill("local", tmp_path)
     steps: list[Step] = []
-    place = Execution(Engine(processes=2), tmp_path, steps.append)
+    place = Execution(processes=2, folder=tmp_path, watch=steps.append)
     resumed = evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY, execution=place)
     assert [step.what for step in steps].count("kept") >= 4
     assert figures(resumed) == expected
@@ -124,15 +124,15 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
 
 
 def test_a_cluster_that_does_not_answer_is_one_line() -> None:
-    place = Execution(Engine("ray", address="127.0.0.1:1"))
+    place = Execution(engine="ray", address="127.0.0.1:1")
     with pytest.raises(ConfigError, match=r"cluster answers at 127.0.0.1:1: .*; check --address"):
         evaluate(log(), setup(), ("pop",), execution=place)
 
 
 def test_an_engine_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(ConfigError, match="jobs must be at least 1, got 0"):
-        Engine(processes=0)
+        Execution(processes=0)
     with pytest.raises(ConfigError, match="unknown engine 'slurm'; known: local, ray"):
-        Engine("slurm")  # type: ignore[arg-type]
+        Execution(engine="slurm")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="an address needs --engine ray"):
-        Engine(address="somewhere:1")
+        Execution(address="somewhere:1")

@@ -11,7 +11,7 @@ import igcf
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS
-from igcf.lab.evaluate import Engine, Execution, Results, evaluate, jobs
+from igcf.lab.evaluate import Execution, Results, evaluate, jobs
 from igcf.lab.evaluate.experiment import grid_jobs, grid_points
 from igcf.lab.evaluate.jobs import job_key
 from igcf.lab.evaluate.protocols import Job, Play, protocol_named
@@ -36,7 +36,7 @@ def test_the_same_seed_gives_the_same_numbers_twice() -> None:
 def test_several_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
     alone = evaluate(log(), setup(), ("random", "pca-gp"), seeds=(0, 1))
     together = evaluate(
-        log(), setup(), ("random", "pca-gp"), seeds=(0, 1), execution=Execution(Engine(processes=2), tmp_path)
+        log(), setup(), ("random", "pca-gp"), seeds=(0, 1), execution=Execution(processes=2, folder=tmp_path)
     )
     assert without_seconds(alone) == without_seconds(together)
 

@@ -46,7 +46,7 @@ def test_a_summary_holds_all_metrics_as_means_over_seeds() -> None:
     found = summary(results, "random", results.sessions[0])
     assert found["share"]["12"]["mean"] == pytest.approx(found["precision"]["12"]["mean"] / 12)
     for name in ("coverage", "novelty"):
-        assert found[name]["mean"] == pytest.approx(sum(row.counted.numbers[name] for row in results.rows) / 2)
+        assert found[name]["mean"] == pytest.approx(sum(row.numbers[name] for row in results.rows) / 2)
     assert set(found["seconds"]) == {"pretrain", "online"}
 
 

@@ -1,1 +1,1 @@
-"""Adapters to other libraries: a LensKit component, a scikit-learn estimator, a reader of RecBole's files."""
+"""Adapters to other libraries: a LensKit component and a scikit-learn estimator."""

@@ -10,13 +10,11 @@ from scipy.stats import rankdata, wilcoxon
 
 from igcf.arrays import FloatArray
 from igcf.lab.evaluate.protocols import Outcome, Session, Setup
-from igcf.lab.evaluate.protocols.base import Counted, Figures, Pair
+from igcf.lab.evaluate.protocols.base import ALWAYS, Pair, Row
 from igcf.lab.evaluate.protocols.sizes import ActivityClass
 
 SIGNIFICANT = 0.05
 """A difference with a p value not below this is a tie."""
-ALWAYS = ("precision", "share", "recall", "ndcg", "after_drift")
-"""Figures that every row of the JSON document has, empty where the protocol does not count them."""
 
 
 @dataclass(frozen=True)
@@ -75,56 +73,6 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Correct the p values of the comparisons of one experiment as one family."""
     values = holm([each.p_uncorrected for each in comparisons])
     return [replace(each, p_value=value) for each, value in zip(comparisons, values, strict=True)]
-
-
-@dataclass(frozen=True, eq=False)
-class Row:
-    """Figures of one method, seed and session, counted from `outcome`.
-
-    Example:
-        >>> import igcf
-        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
-        >>> setup = igcf.lab.evaluate.setup_for(log, "cold-start", rounds=5, n_users=20, min_reactions=10)
-        >>> row = igcf.lab.evaluate.evaluate(log, setup, ["pop"]).rows[0]
-        >>> list(row.figures["precision"])
-        ['5']
-    """
-
-    outcome: Outcome
-    counted: Counted
-
-    @property
-    def method(self) -> str:
-        """Label of the row in the tables."""
-        return self.outcome.label
-
-    @property
-    def figures(self) -> dict[str, Figures]:
-        """Figures by name, one number per T."""
-        return self.counted.figures
-
-    @property
-    def curves(self) -> Mapping[str, FloatArray]:
-        """Figures of each user, shape (users, T)."""
-        return self.counted.curves
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row of the JSON document."""
-        each = self.outcome
-        return {
-            "method": self.method,
-            "seed": each.seed,
-            "slate": each.session.slate,
-            "rounds": each.session.rounds,
-            "users": len(each.user_ids),
-            **{name: {} for name in ALWAYS},
-            **self.figures,
-            **self.counted.numbers,
-            **each.notes,
-            **each.details,
-            "config": dict(each.settings),
-            "seconds": each.seconds,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +136,7 @@ def collect(
     setup: Setup, outcomes: Iterable[Outcome], *, command: str = "", tuning: Sequence[Mapping[str, Any]] = ()
 ) -> Results:
     """Compute the figures of all outcomes."""
-    rows = tuple(Row(outcome, setup.protocol.count(outcome, setup)) for outcome in outcomes)
+    rows = tuple(setup.protocol.count(outcome, setup) for outcome in outcomes)
     first = rows[0].outcome
     return Results(setup, len(first.user_ids), len(first.item_shares), rows, command, tuple(tuning))
 
@@ -202,8 +150,8 @@ def summary(results: Results, method: str, session: Session) -> dict[str, Any]:
     for figure in dict.fromkeys((*ALWAYS, *rows[0].figures)):
         by_seed = [row.figures.get(figure, {}) for row in rows]
         found[figure] = {t: spread_of([each[t] for each in by_seed]) for t in by_seed[0]}
-    for number in rows[0].counted.numbers:
-        found[number] = spread_of([row.counted.numbers[number] for row in rows])
+    for number in rows[0].numbers:
+        found[number] = spread_of([row.numbers[number] for row in rows])
     found["seconds"] = {part: spread_of([row.outcome.seconds[part] for row in rows]) for part in ("pretrain", "online")}
     found["best"] = {"seed": best.outcome.seed, **{name: {} for name in ALWAYS}, **best.figures}
     return found

@@ -27,39 +27,65 @@ Finished = Iterator[tuple[str, list[Outcome]]]
 
 
 @dataclass(frozen=True)
-class Engine:
-    """Choice of what runs jobs: processes of this machine, or Ray.
+class Step:
+    """Event of a run: a job was started, was finished, or was found finished before (`kept`)."""
+
+    done: int
+    total: int
+    job: Job
+    what: Literal["started", "finished", "kept"]
+
+
+Watcher = Callable[[Step], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """Where the jobs of an experiment run, each with one thread, and what becomes of them on the way.
 
     Example:
         >>> import igcf
-        >>> engine = igcf.lab.evaluate.Engine(processes=2)
-        >>> engine.name, engine.address
-        ('local', None)
+        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
+        >>> setup = igcf.lab.evaluate.setup_for(log, "cold-start", rounds=5, n_users=20, min_reactions=10)
+        >>> events = []
+        >>> execution = igcf.lab.evaluate.Execution(watch=lambda step: events.append(step.what))
+        >>> _ = igcf.lab.evaluate.evaluate(log, setup, ["pop"], execution=execution)
+        >>> events
+        ['started', 'finished']
     """
 
-    name: Literal["local", "ray"] = "local"
-    processes: int = 1  # jobs at a time; a cluster at an address has a number of its own
-    address: str | None = None  # of a running cluster; None starts processes on this machine
+    engine: Literal["local", "ray"] = "local"
+    """Processes of this machine, or Ray; figures do not depend on it."""
+    processes: int = 1
+    """Number of jobs at a time; a cluster at an address has a number of its own."""
+    address: str | None = None
+    """Address of a running cluster; None starts processes on this machine."""
+    folder: Path | None = None
+    """Folder where finished jobs are saved; a job that is there already is not run again. None saves nothing."""
+    watch: Watcher | None = None
+    """Function that is called when a job begins and when it ends; after an error, finished jobs are still saved."""
+    command: str = ""
+    """Command that is written down with the results."""
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other."""
         if self.processes < 1:
             raise ConfigError(f"jobs must be at least 1, got {self.processes}")
-        if self.name not in ("local", "ray"):
-            raise ConfigError(f"unknown engine {self.name!r}; known: local, ray")
-        if self.address is not None and self.name == "local":
+        if self.engine not in ("local", "ray"):
+            raise ConfigError(f"unknown engine {self.engine!r}; known: local, ray")
+        if self.address is not None and self.engine == "local":
             raise ConfigError("an address needs --engine ray")
 
 
 def on_this_machine(
-    engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]
+    place: Execution, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]
 ) -> Finished:
     """Run jobs in a pool of processes; a killed process ends the run with one sentence.
 
     With one process, or without joblib, they run sequentially in this process.
     """
     check_installed({job.method for job in jobs.values()})
-    if engine.processes == 1 or find_spec("joblib") is None:
+    if place.processes == 1 or find_spec("joblib") is None:
         for name, job in jobs.items():
             started(job)
             yield _named_job(name, data, job)
@@ -75,8 +101,8 @@ def on_this_machine(
     # the pool renews processes that have grown, and no job is lost by it
     warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
     try:
-        with parallel_config(backend="loky", n_jobs=engine.processes, inner_max_num_threads=1):
-            pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=engine.processes)
+        with parallel_config(backend="loky", n_jobs=place.processes, inner_max_num_threads=1):
+            pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=place.processes)
             yield from pool(calls())
     except TerminatedWorkerError as error:
         raise IgcfError(f"a process was killed, perhaps for want of memory (then use fewer --jobs); {GO_ON}") from error
@@ -93,11 +119,11 @@ def check_installed(methods: Collection[str]) -> None:
         )
 
 
-def on_ray(engine: Engine, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
+def on_ray(place: Execution, data: Interactions, jobs: Mapping[str, Job], started: Callable[[Job], None]) -> Finished:
     """Run jobs as Ray tasks, one processor each."""
     columns = (data.user_idx, data.item_idx, data.values, data.timestamps)
     size = sum(each.nbytes for each in columns if each is not None)
-    with ray_cluster(engine.address, n_cpus=engine.processes, object_store_bytes=200_000_000 + 2 * size) as ray:
+    with ray_cluster(place.address, n_cpus=place.processes, object_store_bytes=200_000_000 + 2 * size) as ray:
         shared = ray.put(data)  # owned by this process, so that it outlives workers
         task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(_job_on_worker)
         running: dict[Any, str] = {}
@@ -141,44 +167,6 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True)
-class Step:
-    """Event of a run: a job was started, was finished, or was found finished before (`kept`)."""
-
-    done: int
-    total: int
-    job: Job
-    what: Literal["started", "finished", "kept"]
-
-
-Watcher = Callable[[Step], None]
-
-
-@dataclass(frozen=True)
-class Execution:
-    """Where the jobs of an experiment run, and what becomes of them on the way.
-
-    Example:
-        >>> import igcf
-        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
-        >>> setup = igcf.lab.evaluate.setup_for(log, "cold-start", rounds=5, n_users=20, min_reactions=10)
-        >>> events = []
-        >>> execution = igcf.lab.evaluate.Execution(watch=lambda step: events.append(step.what))
-        >>> results = igcf.lab.evaluate.evaluate(log, setup, ["pop"], execution=execution)
-        >>> events
-        ['started', 'finished']
-    """
-
-    engine: Engine = Engine()
-    """Engine that runs the jobs, each with one thread, so that a number does not depend on where."""
-    folder: Path | None = None
-    """Folder where finished jobs are saved; a job that is there already is not run again. None saves nothing."""
-    watch: Watcher | None = None
-    """Function that is called when a job begins and when it ends; after an error, finished jobs are still saved."""
-    command: str = ""
-    """Command that is written down with the results."""
-
-
 HERE = Execution()
 """Execution in this process, which saves nothing."""
 
@@ -209,8 +197,8 @@ def run_jobs(data: Interactions, jobs: Sequence[Job], execution: Execution = HER
         else:
             done[name] = found
             notify(job, "kept")
-    runner = on_ray if execution.engine.name == "ray" else on_this_machine
-    for name, outcomes in runner(execution.engine, data, todo, lambda job: notify(job, "started")) if todo else ():
+    runner = on_ray if execution.engine == "ray" else on_this_machine
+    for name, outcomes in runner(execution, data, todo, lambda job: notify(job, "started")) if todo else ():
         if folder:
             save_outcomes(outcomes, folder / f"{name}.npz")
         done[name] = outcomes

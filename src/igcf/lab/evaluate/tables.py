@@ -21,7 +21,7 @@ def results_tables(results: Results, *, is_short: bool = False) -> list[Table]:
         tables.append(_comparison_table(results, is_short=is_short))
     if any(each["tried"] for each in results.tuning):
         tables.append(_tuning_table(results))
-    return [*tables, *results.setup.protocol.more_tables([(row.outcome, row.counted) for row in results.rows])]
+    return [*tables, *results.setup.protocol.more_tables(results.rows)]
 
 
 def _activity_tables(results: Results) -> list[Table]:
@@ -58,7 +58,7 @@ def _activity_tables(results: Results) -> list[Table]:
 def _session_table(results: Results, number: int, *, is_short: bool) -> Table:
     setup, session = results.setup, results.sessions[number]
     own = [row for row in results.rows if row.outcome.session == session]
-    columns = setup.protocol.columns(session, own[0].counted)
+    columns = setup.protocol.columns(session, own[0])
     summaries = [summary(results, method, session) for method in results.methods]
     cells_of = [[each[name][t] if t else each[name] for name, t, _ in columns] for each in summaries]
     values = [[each["mean"] for each in row] for row in cells_of]

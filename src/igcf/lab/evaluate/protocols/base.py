@@ -19,6 +19,8 @@ from igcf.online import Environment, Learner, Shown
 from igcf.tables import Table
 
 CUTOFFS = (10, 20, 40, 60, 120)
+ALWAYS = ("precision", "share", "recall", "ndcg", "after_drift")
+"""Figures that every row of the JSON document has, empty where the protocol does not count them."""
 MOST_POINTS = 64
 """Largest number of points of a grid that is searched as a whole."""
 Users = Literal["test", "validation"]
@@ -157,15 +159,40 @@ class Played(NamedTuple):
     seconds: dict[str, float]
 
 
-class Counted(NamedTuple):
-    """Figures of one outcome."""
+@dataclass(frozen=True, eq=False)
+class Row:
+    """Figures of one method, seed and session, counted from `outcome`.
 
+    Example:
+        >>> import igcf
+        >>> log = igcf.data.synthetic_catalogue(n_users=150, n_items=40)
+        >>> setup = igcf.lab.evaluate.setup_for(log, "cold-start", rounds=5, n_users=20, min_reactions=10)
+        >>> row = igcf.lab.evaluate.evaluate(log, setup, ["pop"]).rows[0]
+        >>> list(row.figures["precision"])
+        ['5']
+    """
+
+    outcome: Outcome
     figures: dict[str, Figures]
     """By name, for instance `precision`; each holds one number per T."""
     numbers: Figures
     """Single numbers by name, for instance `coverage`."""
     curves: dict[str, FloatArray]
     """The same figures of each user, shape (users, T)."""
+
+    @property
+    def method(self) -> str:
+        """Label of the row in the tables."""
+        return self.outcome.label
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of the JSON document."""
+        each = self.outcome
+        always: dict[str, Figures] = {name: {} for name in ALWAYS}
+        shape = {"slate": each.session.slate, "rounds": each.session.rounds, "users": len(each.user_ids)}
+        found = {**always, **self.figures, **self.numbers, **each.notes, **each.details}
+        config = {"config": dict(each.settings), "seconds": each.seconds}
+        return {"method": self.method, "seed": each.seed, **shape, **found, **config}
 
 
 class Pair(NamedTuple):
@@ -302,7 +329,7 @@ class Protocol:
         """Return the name of a figure in comparisons and in the paper's tables."""
         return f"{curve}_{session.slate}@{t}" if curve == "ndcg" else f"{curve}@{t}"
 
-    def count(self, outcome: Outcome, setup: Setup) -> Counted:
+    def count(self, outcome: Outcome, setup: Setup) -> Row:
         """Count the figures of one outcome."""
         satisfied = outcome.shown.values >= setup.satisfied
         session = outcome.session
@@ -315,7 +342,7 @@ class Protocol:
         at = self.cutoffs(session)
         figures = {name: figures_at(curve, at) for name, curve in curves.items()}
         figures["share"] = {t: value / (int(t) * session.slate) for t, value in figures["precision"].items()}
-        return Counted(figures, shown_numbers(outcome), curves)
+        return Row(outcome, figures, shown_numbers(outcome), curves)
 
     def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
         """Yield what is compared in a session: our models with the best baseline at every T, all others at the last.
@@ -332,7 +359,7 @@ class Protocol:
 
     # describing
 
-    def columns(self, session: Session, counted: Counted) -> list[Column]:
+    def columns(self, session: Session, row: Row) -> list[Column]:
         """Return the columns of a session's table."""
         at = [str(t) for t in self.cutoffs(session)]
         main, _ = self.target(session)
@@ -352,7 +379,7 @@ class Protocol:
         what = "satisfied items" if session.slate == 1 else f"cumulative nDCG with lists of {session.slate}"
         return f"{what} in {Session(session.rounds, 1)}"
 
-    def more_tables(self, rows: Sequence[tuple[Outcome, Counted]]) -> list[Table]:
+    def more_tables(self, rows: Sequence[Row]) -> list[Table]:
         """Return tables of this protocol only."""
         return []
 

@@ -20,13 +20,13 @@ from igcf.lab.evaluate.protocols.base import (
     Case,
     Choices,
     Column,
-    Counted,
     Grid,
     Job,
     Outcome,
     Pair,
     Play,
     Protocol,
+    Row,
     Session,
     Setup,
     Users,
@@ -110,7 +110,7 @@ class ColdStart(Protocol):
                 for t in self.cutoffs(session):
                     yield Pair(label, label.removesuffix(WITH), self.target(session)[0], t)
 
-    def more_tables(self, rows: Sequence[tuple[Outcome, Counted]]) -> list[Table]:
+    def more_tables(self, rows: Sequence[Row]) -> list[Table]:
         """Return the table of groups of users by their attributes, without and with them."""
         return [*super().more_tables(rows), *group_tables(rows)]
 
@@ -146,17 +146,17 @@ class TasteDrift(ColdStart):
         """Return the rounds from the change on: 60, 80, 100, 120 of 120."""
         return tuple(sorted({max(1, session.rounds * part // 6) for part in (3, 4, 5, 6)}))
 
-    def count(self, outcome: Outcome, setup: Setup) -> Counted:
+    def count(self, outcome: Outcome, setup: Setup) -> Row:
         """Count the rounds after the change alone, too."""
-        counted = super().count(outcome, setup)
+        row = super().count(outcome, setup)
         after = metrics.after_drift(outcome.shown.values >= setup.satisfied)
         session = outcome.session
-        counted.figures["after_drift"] = figures_at(after, self.cutoffs(session), offset=session.rounds // 2)
-        return counted
+        row.figures["after_drift"] = figures_at(after, self.cutoffs(session), offset=session.rounds // 2)
+        return row
 
-    def columns(self, session: Session, counted: Counted) -> list[Column]:
+    def columns(self, session: Session, row: Row) -> list[Column]:
         """Put the rounds after the change behind the others."""
-        columns, at = super().columns(session, counted), self.cutoffs(session)
+        columns, at = super().columns(session, row), self.cutoffs(session)
         after = ("after_drift", str(at[-1]), f"P {session.rounds // 2 + 1}-{session.rounds}")
         return [*columns[: len(at)], after, *columns[len(at) :]]
 
@@ -390,15 +390,16 @@ def attributes_of(learner: Learner, case: Case, play: Play) -> tuple[Callable[[I
     return lambda users: learner.set_attributes([given[user] for user in users.tolist()]), {"groups": common}
 
 
-def group_tables(rows: Sequence[tuple[Outcome, Counted]]) -> list[Table]:
+def group_tables(rows: Sequence[Row]) -> list[Table]:
     """Compare a method with and without attributes in each group of users, at the last round."""
     tables = []
-    plain = {(each.label, each.seed, each.session): counted for each, counted in rows}
-    for outcome, counted in rows:
+    plain = {(row.method, row.outcome.seed, row.outcome.session): row for row in rows}
+    for row in rows:
+        outcome = row.outcome
         other = plain.get((outcome.label.removesuffix(WITH), outcome.seed, outcome.session))
         if "groups" not in outcome.details or other is None:
             continue
-        before, after = other.curves["precision"][:, -1], counted.curves["precision"][:, -1]
+        before, after = other.curves["precision"][:, -1], row.curves["precision"][:, -1]
         lines = []
         for name, places in outcome.details["groups"].items():
             more = (after - before)[places]

@@ -22,13 +22,13 @@ from igcf.lab.evaluate.protocols.base import (
     Case,
     Choices,
     Column,
-    Counted,
     Grid,
     Job,
     Outcome,
     Pair,
     Play,
     Played,
+    Row,
     Session,
     Setup,
     Users,
@@ -202,16 +202,16 @@ class NewItemsProtocol(ColdStart):
             part.play(learner, rng=rng)
         return self.environment(case, session).play(learner, rng=rng), {}
 
-    def count(self, outcome: Outcome, setup: Setup) -> Counted:
+    def count(self, outcome: Outcome, setup: Setup) -> Row:
         """Count the successes on new items, too."""
-        counted = super().count(outcome, setup)
+        row = super().count(outcome, setup)
         last = str(outcome.session.rounds)
-        counted.figures["new"] = {last: float(np.mean(outcome.details["successes_on_new"]))}
-        return counted
+        row.figures["new"] = {last: float(np.mean(outcome.details["successes_on_new"]))}
+        return row
 
-    def columns(self, session: Session, counted: Counted) -> list[Column]:
+    def columns(self, session: Session, row: Row) -> list[Column]:
         """Put successes on new items behind those on all."""
-        columns, n = super().columns(session, counted), len(self.cutoffs(session))
+        columns, n = super().columns(session, row), len(self.cutoffs(session))
         return [*columns[:n], ("new", str(session.rounds), "new"), *columns[n:]]
 
     def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
@@ -219,24 +219,25 @@ class NewItemsProtocol(ColdStart):
         curve, t = self.target(session)
         yield from (Pair(label, "frozen", curve, t) for label in means if label != "frozen" and "frozen" in means)
 
-    def more_tables(self, rows: Sequence[tuple[Outcome, Counted]]) -> list[Table]:
+    def more_tables(self, rows: Sequence[Row]) -> list[Table]:
         """Return how much of the gap to the ceiling is closed, and how the arriving users fared, by seed."""
         tables = []
-        for seed in dict.fromkeys(each.seed for each, _ in rows):
-            own = {each.label: (each, counted) for each, counted in rows if each.seed == seed}
+        for seed in dict.fromkeys(row.outcome.seed for row in rows):
+            own = {row.method: row for row in rows if row.outcome.seed == seed}
             if not {"frozen", "ceiling"} <= set(own):
                 continue
-            ceiling, last = own["ceiling"][0], str(own["ceiling"][0].session.rounds)
-            (reached, new) = (
-                {label: counted.figures[name][last] for label, (_, counted) in own.items()}
-                for name in ("precision", "new")
+            ceiling = own["ceiling"].outcome
+            last = str(ceiling.session.rounds)
+            reached, new = (
+                {label: row.figures[name][last] for label, row in own.items()} for name in ("precision", "new")
             )
             low, gap = reached["frozen"], max(reached["ceiling"] - reached["frozen"], 1e-9)
             closed = {label: f"{(mean - low) / gap:.0%}" for label, mean in reached.items()}
             lines = tuple((label, closed[label], f"{new[label] / max(new['ceiling'], 1e-9):.0%}") for label in own)
             title = f"seed {seed}, {ceiling.details['n_new']} new items: gap between frozen and ceiling"
             tables.append(Table(title, ("method", "gap closed", "new / ceiling"), lines))
-            tables += [_stretches(seed, each) for each, _ in own.values() if "stretches" in each.details]
+            outcomes = [row.outcome for row in own.values()]
+            tables += [_stretches(seed, each) for each in outcomes if "stretches" in each.details]
         return tables
 
     def shape(self, session: Session) -> str:

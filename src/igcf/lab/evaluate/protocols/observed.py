@@ -15,7 +15,7 @@ from igcf.data import Interactions
 from igcf.data.registry import known_dataset
 from igcf.data.splits import observed_split
 from igcf.lab.baselines import Method
-from igcf.lab.evaluate.protocols.base import Case, Choices, Counted, Grid, Job, Outcome, Play, Session, Setup, Users
+from igcf.lab.evaluate.protocols.base import Case, Choices, Grid, Job, Outcome, Play, Row, Session, Setup, Users
 from igcf.lab.evaluate.protocols.cold import ColdStart, attributes_of, group_tables, tested
 from igcf.model.usage import Calibration
 from igcf.online import Environment, Learner, ModelLearner, Shown
@@ -110,17 +110,18 @@ class Observed(ColdStart):
         played = recorded(recorder, shown)
         return shown, details | {"chance": _chance(played, learner.model.calibration, session.rounds)}
 
-    def count(self, outcome: Outcome, setup: Setup) -> Counted:
+    def count(self, outcome: Outcome, setup: Setup) -> Row:
         """Count the calibration error of the chance, too."""
-        counted = super().count(outcome, setup)
+        row = super().count(outcome, setup)
         if "chance" in outcome.details:
-            counted.numbers["ece"] = outcome.details["chance"]["ece"]
-        return counted
+            row.numbers["ece"] = outcome.details["chance"]["ece"]
+        return row
 
-    def more_tables(self, rows: Sequence[tuple[Outcome, Counted]]) -> list[Table]:
+    def more_tables(self, rows: Sequence[Row]) -> list[Table]:
         """Return the table of the chance."""
         groups = group_tables(rows)
-        found = [(each.label, each.seed, each.details["chance"]) for each, _ in rows if "chance" in each.details]
+        outcomes = [row.outcome for row in rows if "chance" in row.outcome.details]
+        found = [(each.label, each.seed, each.details["chance"]) for each in outcomes]
         if not found:
             return groups
         has_seeds = len({seed for _, seed, _ in found}) > 1

@@ -18,13 +18,13 @@ from igcf.lab.evaluate.protocols.base import (
     Case,
     Choices,
     Column,
-    Counted,
     Grid,
     Job,
     Outcome,
     Pair,
     Play,
     Protocol,
+    Row,
     Session,
     Setup,
     Users,
@@ -133,7 +133,7 @@ class Ranking(Protocol):
         """Return the name of a figure in comparisons."""
         return f"{curve}@{t}"
 
-    def count(self, outcome: Outcome, setup: Setup) -> Counted:
+    def count(self, outcome: Outcome, setup: Setup) -> Row:
         """Count what was found among the hidden items."""
         found = ~np.isnan(outcome.shown.values[:, 0])  # only what was hidden draws a reaction
         curves = metrics.ranking_curves(found, outcome.n_satisfied)
@@ -142,7 +142,7 @@ class Ranking(Protocol):
             for name, at in (("recall", RECALL_AT), ("ndcg", NDCG_AT))
         }
         numbers = {"mrr": mean_of_known(metrics.reciprocal_ranks(found)), **shown_numbers(outcome)}
-        return Counted(figures, numbers, curves)
+        return Row(outcome, figures, numbers, curves)
 
     def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
         """Compare each of our models with every other method."""
@@ -150,10 +150,10 @@ class Ranking(Protocol):
         for curve, k in COMPARED:
             yield from (Pair(own, other, curve, min(k, session.slate)) for own in ours for other in others)
 
-    def columns(self, session: Session, counted: Counted) -> list[Column]:
+    def columns(self, session: Session, row: Row) -> list[Column]:
         """Return nDCG and recall at every length, and MRR."""
         words = (("ndcg", "nDCG"), ("recall", "Recall"))
-        return [(name, k, f"{word}@{k}") for name, word in words for k in counted.figures[name]] + [("mrr", "", "MRR")]
+        return [(name, k, f"{word}@{k}") for name, word in words for k in row.figures[name]] + [("mrr", "", "MRR")]
 
     def unit(self, session: Session) -> str:
         """Return what the score of a method counts."""

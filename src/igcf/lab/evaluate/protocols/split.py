@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from igcf.arrays import IntArray
 from igcf.data import Interactions, load_dataset
 from igcf.errors import ConfigError, DataError
-from igcf.lab.evaluate.protocols.base import Choices, Column, Counted, Outcome, Session, Setup, Users
+from igcf.lab.evaluate.protocols.base import Choices, Column, Outcome, Row, Session, Setup, Users
 from igcf.lab.evaluate.protocols.ranking import Ranking, RankingCase, known_case
 from igcf.tables import Table
 
@@ -75,16 +75,16 @@ class Split(Ranking):
         everybody = rng.permutation(data.n_users)
         return known_case(log, np.unique(log.user_idx), everybody, tested, sp.csr_array(hidden[tested]), setup)
 
-    def count(self, outcome: Outcome, setup: Setup) -> Counted:
+    def count(self, outcome: Outcome, setup: Setup) -> Row:
         """Count as LightGCN's code does: recall divides by the number of test items, even beyond k."""
-        counted = super().count(outcome, setup)
+        row = super().count(outcome, setup)
         found = ~np.isnan(outcome.shown.values[:, 0])
         curve = np.cumsum(found, axis=1) / outcome.n_satisfied[:, None]
-        counted.curves["recall"] = curve
-        counted.figures["recall"] = {str(LENGTH): float(curve[:, -1].mean())}
-        return counted
+        row.curves["recall"] = curve
+        row.figures["recall"] = {str(LENGTH): float(curve[:, -1].mean())}
+        return row
 
-    def columns(self, session: Session, counted: Counted) -> list[Column]:
+    def columns(self, session: Session, row: Row) -> list[Column]:
         """Return Recall@20 and nDCG@20."""
         return [(name, str(LENGTH), f"{word}@{LENGTH}") for name, word in (("recall", "Recall"), ("ndcg", "nDCG"))]
 
