@@ -19,7 +19,7 @@ from sqlalchemy import event, exc
 
 from igcf.errors import StoreError
 from igcf.service.store.tables import migrate
-from igcf.service.store.urls import check_driver, database_url, printed_url
+from igcf.service.store.urls import database_url, printed_url
 
 T = TypeVar("T")
 RETRIES = 5
@@ -67,7 +67,10 @@ class Database:
         """
         url = database_url(store)
         self.name = printed_url(url)
-        check_driver(url)
+        try:
+            url.get_dialect().import_dbapi()
+        except ImportError as error:
+            raise StoreError(f"PostgreSQL needs a driver ({error}); pip install 'igcf[postgresql]'") from error
         self.is_postgres = url.drivername.startswith("postgresql")
         self._wait_s = wait_s or BUSY_S
         self.events = StoreEvents()
@@ -108,7 +111,7 @@ class Database:
         """Run statements that change nothing."""
         return self._retried(lambda: self._in_reader(work, within_s))
 
-    def rows(self, query: "sa.Select[Any]") -> Sequence[Any]:
+    def rows(self, query: "sa.Select[Any] | sa.TextClause") -> Sequence[Any]:
         """Read all rows of a query."""
         return self.read(lambda connection: connection.execute(query).all())
 

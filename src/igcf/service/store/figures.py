@@ -21,17 +21,12 @@ _SIZE = {
 
 def sizes(database: Database) -> dict[str, int]:
     """Count users, reactions, retractions and answers, and the bytes of the store."""
-
-    def work(connection: sa.Connection) -> dict[str, int]:
-        tables = {"users": users, "reactions": feedback, "recommendations": recommendations}
-        counts = {name: sa.select(sa.func.count()).select_from(table) for name, table in tables.items()}
-        counts["retracted"] = sa.select(sa.func.count(feedback.c.retracts))
-        found = {name: int(connection.execute(query).scalar_one()) for name, query in counts.items()}
-        found["bytes"] = connection.exec_driver_sql(_SIZE[connection.dialect.name]).scalar_one()
-        found["schema"] = connection.exec_driver_sql("SELECT MAX(version) FROM schema_version").scalar_one()
-        return found
-
-    return database.read(work)
+    tables = {"users": users, "reactions": feedback, "recommendations": recommendations}
+    counts: dict[str, Any] = {name: sa.select(sa.func.count()).select_from(table) for name, table in tables.items()}
+    counts["retracted"] = sa.select(sa.func.count(feedback.c.retracts))
+    counts["bytes"] = sa.text(_SIZE[database.reader.dialect.name])
+    counts["schema"] = sa.text("SELECT MAX(version) FROM schema_version")
+    return {name: int(database.rows(query)[0][0]) for name, query in counts.items()}
 
 
 def latest_changes(database: Database, threshold: float, limit: int) -> Sequence[Any]:
@@ -67,13 +62,11 @@ def users_with_news(database: Database, item_ids: Sequence[str], since: float) -
     """Find who reacted to some items, or took a reaction back, since a time, and the newest such row of each."""
     found: dict[str, int] = {}
     for start in range(0, len(item_ids), AT_ONCE):
-        is_news = feedback.c.item_id.in_(item_ids[start : start + AT_ONCE])
-        query = sa.select(feedback.c.user_id, sa.func.max(feedback.c.revision)).group_by(feedback.c.user_id)
+        is_news: sa.ColumnElement[bool] = feedback.c.item_id.in_(item_ids[start : start + AT_ONCE])
         if since > -math.inf:
-            query = query.where(feedback.c.arrived >= since, is_news | feedback.c.retracts.is_not(None))
-        else:
-            query = query.where(is_news)
-        for user_id, revision in database.rows(query):
+            is_news = (feedback.c.arrived >= since) & (is_news | feedback.c.retracts.is_not(None))
+        query = sa.select(feedback.c.user_id, sa.func.max(feedback.c.revision)).where(is_news)
+        for user_id, revision in database.rows(query.group_by(feedback.c.user_id)):
             found[user_id] = max(found.get(user_id, 0), revision)
     return found
 

@@ -39,7 +39,6 @@ AT_ONCE = (512, 64)
 FORGET_LOCK = 0x69676367
 """Advisory lock of PostgreSQL that keeps the audit from being written while a user is deleted."""
 
-_USER = sa.select(users).where(users.c.user_id == sa.bindparam("user_id"))
 _EVENTS = (
     sa.select(*(feedback.c[field.name] for field in fields(Event)))
     .where(feedback.c.user_id == sa.bindparam("user_id"))
@@ -61,12 +60,6 @@ _ASKED = {"sqlite": "json_each(?) AS asked CROSS JOIN", "postgresql": "json_each
 _ADVANCE = "ON CONFLICT (user_id) DO UPDATE SET revision = excluded.revision, updated = excluded.updated"
 _VALUES = attrgetter(*feedback.columns.keys()[1:])
 """All that a row of the log says of an event, but its user."""
-
-
-def read_user(connection: sa.Connection, user_id: str) -> UserRow:
-    """Read the state of a user."""
-    row = connection.execute(_USER, {"user_id": user_id}).first()
-    return UserRow(user_id) if row is None else UserRow(*row)
 
 
 def read_events(connection: sa.Connection, user_id: str, after: int = 0, until: int | None = None) -> list[Event]:
@@ -200,10 +193,8 @@ def retract(connection: sa.Connection, user_id: str, event_id: str, model: str) 
         log.user_id == user_id, (log.event_id == event_id) | (log.retracts == event_id)
     )
     found = {retracts: int(revision) for revision, retracts in connection.execute(query)}
-    if not found:
-        return None
-    if event_id in found:  # this very server may ask again when the answer to its commit was lost
-        return found[event_id]
+    if not found or event_id in found:  # this very server may ask again when the answer to its commit was lost
+        return found.get(event_id)
     return append(connection, {user_id: [NewEvent(None, None, None, retracts=event_id)]}, model)[user_id].version[1]
 
 

@@ -15,6 +15,8 @@ from igcf.service.store.database import Database, RefusedError
 from igcf.service.store.records import Appended, Event, NewEvent, UserRow, Version, rows_in_force
 from igcf.service.store.tables import deletions, feedback, users
 
+Additions = Mapping[str, Sequence[NewEvent]]
+Outcomes = dict[str, Appended | StoreError]
 _VERSION = "SELECT incarnation, revision FROM users WHERE user_id = ?"
 _VERSIONS = "SELECT user_id, incarnation, revision FROM users WHERE user_id = ANY(%s)"
 
@@ -45,7 +47,8 @@ class Store:
 
     def user(self, user_id: str) -> UserRow:
         """Read the state of a user, known or not."""
-        return self.database.read(lambda connection: log.read_user(connection, user_id))
+        found = self.database.rows(sa.select(users).where(users.c.user_id == user_id))
+        return UserRow(*found[0]) if found else UserRow(user_id)
 
     def events(self, user_id: str, *, after: int = 0, until: int | None = None) -> list[Event]:
         """Read the log of one user with `after` < revision <= `until`, oldest first, retractions included."""
@@ -72,31 +75,21 @@ class Store:
         return found
 
     def append_all(
-        self,
-        additions: Mapping[str, Sequence[NewEvent]],
-        model: str,
-        *,
-        waits: bool = True,
-        begun: Callable[[], None] | None = None,
-    ) -> dict[str, Appended | StoreError]:
+        self, additions: Additions, model: str, *, waits: bool = True, begun: Callable[[], None] | None = None
+    ) -> Outcomes:
         """Add events of many users in one transaction; return the outcome by user.
 
         `begun` is called when the transaction has begun, and may add to `additions`. Users whom another server is
         changing at that moment are in one more transaction, or, without `waits`, left out. If the database refuses
-        an event, halves are tried, so that the others succeed.
+        an event, halves are tried, so that it does not spoil the others.
         """
         found = self._append(additions, model, waits=False, begun=begun)
         busy = {user_id: events for user_id, events in additions.items() if user_id not in found}
         return found | self._append(busy, model, waits=True) if busy and waits else found
 
     def _append(
-        self,
-        additions: Mapping[str, Sequence[NewEvent]],
-        model: str,
-        *,
-        waits: bool,
-        begun: Callable[[], None] | None = None,
-    ) -> dict[str, Appended | StoreError]:
+        self, additions: Additions, model: str, *, waits: bool, begun: Callable[[], None] | None = None
+    ) -> Outcomes:
         def work(connection: sa.Connection) -> dict[str, Appended]:
             if begun is not None:
                 begun()

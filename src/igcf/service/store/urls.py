@@ -47,11 +47,3 @@ def printed_store(store: str) -> str:
         return printed_url(sa.make_url(store))
     except (exc.ArgumentError, ValueError):
         return "(no URL of a store)"
-
-
-def check_driver(url: sa.URL) -> None:
-    """Refuse a database without its driver; SQLite's is a part of Python."""
-    try:
-        url.get_dialect().import_dbapi()
-    except ImportError as error:
-        raise StoreError(f"PostgreSQL needs a driver ({error}); pip install 'igcf[postgresql]'") from error
