@@ -9,14 +9,14 @@ from igcf.cli.output import emit_measured, parts_display, prepare_folder
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Tiny sizes: see that it runs, in seconds; the numbers mean nothing.")
+@click.option("--quick", is_flag=True, help="Tiny sizes, in seconds, to see that it runs; the numbers are meaningless.")
 @click.option("--out", type=PATH, help="Also write bench.json into this folder.")
 @AS_JSON
 def bench(quick: bool, out: Path | None, as_json: bool) -> None:
-    """Measure speed beside the bare operations that any implementation must do, and beside peers.
+    """Measure speed against the bare operations that any implementation must do, and against other libraries.
 
-    Everything is measured in one process, the compared jobs taking turns. Ratios travel between machines, the
-    milliseconds beside them do not. Peers that are not installed are named and left out: `pip install igcf[bench]`.
+    All jobs are measured in one process, in alternation. Ratios carry over to other machines, milliseconds do not.
+    Missing libraries are listed and left out: `pip install igcf[bench]`.
 
     \b
     Examples:

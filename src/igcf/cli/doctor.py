@@ -33,7 +33,7 @@ PACKAGES = {
 @click.option("--store", default=None, help="Also try this store, for instance postgresql+psycopg://host/db.")
 @AS_JSON
 def doctor(data_dir: str | None, store: str | None, as_json: bool) -> None:
-    """Show what is installed, how many threads there are, which data is found and whether a store answers.
+    """Show installed packages, threads, data sets found, and whether a store can be reached.
 
     \b
     Examples:

@@ -60,9 +60,9 @@ OWN = "own"
 @click.option("--keep", type=click.FloatRange(0, 1, min_open=True), help="thin-log: share of the reactions kept.")
 @click.option("--per-user", type=COUNT, help="thin-log: most reactions kept of a training user.")
 @click.option("--objective-weight", metavar="NUMBER",
-              help="Instead of a comparison, weigh successes by this number of the items, such as a margin, more and "
-              "more, with the validation users, and draw successes against value.")  # fmt: skip
-@click.option("--thin", type=click.FloatRange(0, 1, min_open=True), help="Keep only this share of the log's rows.")
+              help="Instead of a comparison, weigh successes by this number of the items, such as a margin, with growing "
+              "strength on the validation users, and plot successes against value.")  # fmt: skip
+@click.option("--thin", type=click.FloatRange(0, 1, min_open=True), help="Use only this share of the log's rows.")
 @column_options
 @ITEMS
 @common_options
@@ -83,8 +83,8 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
 ) -> None:
     """Compare methods on users with known reactions.
 
-    On a log of your own nothing needs to be said: columns, successes, rounds and users are found and
-    reported. Start an interrupted run again to resume it.
+    A log of your own needs no options: columns, successes, rounds and users are detected and reported.
+    Start an interrupted run again to resume it.
 
     \b
     Examples:

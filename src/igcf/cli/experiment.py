@@ -25,7 +25,7 @@ from igcf.service.store.store import Store
 
 @click.group()
 def experiment() -> None:
-    """Compare models or settings on the users of a service, at random.
+    """Compare models or settings on randomly assigned users of a service.
 
     \b
     Examples:
@@ -39,13 +39,13 @@ def experiment() -> None:
 
 @experiment.command()
 @click.option("--lift", type=float, required=True, help="Relative difference to find, such as 0.05.")
-@click.option("--rate", type=float, required=True, help="Mean of the metric now, by user.")
-@click.option("--std", type=float, help="Its spread from user to user [default: that of a yes or no].")
+@click.option("--rate", type=float, required=True, help="Current mean of the metric per user.")
+@click.option("--std", type=float, help="Its standard deviation over users [default: of a yes-or-no metric].")
 @click.option("--share", type=float, default=0.5, show_default=True, help="Share of the new arm.")
 @click.option("--power", type=float, default=0.9, show_default=True, help="Chance of finding the difference.")
 @AS_JSON
 def plan(lift: float, rate: float, std: float | None, share: float, power: float, as_json: bool) -> None:
-    """Say how many users it takes to find a difference, however often you look before the end."""
+    """Compute how many users it takes to find a difference, however often you look."""
     found = differences.plan(lift, rate, std=std, share=share, power=power)
     if as_json:
         emit_json(vars(found))
@@ -71,7 +71,7 @@ def start(file: Path, store: Store, as_json: bool) -> None:
 @in_store
 @AS_JSON
 def shares(given: tuple[str, ...], store: Store, as_json: bool) -> None:
-    """Give the arms of the running experiment other shares; as few users as possible change their arm."""
+    """Change the shares of the arms of the running experiment; as few users as possible change their arm."""
     try:
         wanted = {name: float(share) for name, share in (each.rsplit("=", 1) for each in given)}
     except ValueError:
@@ -107,7 +107,7 @@ def promote(arm: str, store: Store, as_json: bool) -> None:
 @in_store
 @AS_JSON
 def report(name: str | None, columns: tuple[str, ...], store: Store, as_json: bool) -> None:
-    """Say what the arms differ in, by user; the intervals are valid however often one looks."""
+    """Report how the arms differ, by user; the intervals are valid however often you look."""
     found = report_experiment(store, name, columns)
     if as_json:
         emit_json(found.model_dump())

@@ -32,7 +32,7 @@ COMMON: tuple[Callable[[Any], Any], ...] = (
     click.option("--jobs", type=COUNT, help="Processes at a time [default: cores]."),
     click.option("--engine", type=click.Choice(("local", "ray")), default="local", show_default=True,
                  help="What runs the jobs; ray starts --jobs workers here, or uses those at --address."),
-    click.option("--address", metavar="HOST:PORT", help="Of a Ray cluster that is running."),
+    click.option("--address", metavar="HOST:PORT", help="Address of a running Ray cluster."),
     click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report and tables."),
     click.option("--fresh", is_flag=True, help="Do not use results of earlier runs."),
     click.option("--format", "style", type=click.Choice(FORMATS), default="table", show_default=True,

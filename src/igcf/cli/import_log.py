@@ -28,7 +28,7 @@ from igcf.service.store.urls import printed_store
 @click.command("import")
 @click.argument("log", metavar="LOG")
 @of_store
-@click.option("--model", type=PATH, help="Folder of the model that is served [default: the one that is announced].")
+@click.option("--model", type=PATH, help="Folder of the model that is served [default: the model in service].")
 @DATA_DIR
 @USERS
 @column_options
@@ -36,10 +36,10 @@ from igcf.service.store.urls import printed_store
 def import_log(
     log: str, url: str, model: Path | None, data_dir: str | None, users: Path | None, columns: Columns, as_json: bool
 ) -> None:
-    """Store the reactions of LOG as the past of its users, and with --users their attributes.
+    """Store the reactions of LOG as its users' history, and with --users their attributes.
 
-    LOG is a known name (igcf data list) or a CSV or Parquet file. Every batch is durable. An import that was stopped
-    is simply repeated: a reaction that is stored already is not stored again.
+    LOG is a known name (igcf data list) or a CSV or Parquet file. Every batch is durable. If an import is
+    interrupted, run it again: nothing is stored twice.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ from igcf.service.store.store import Store
 MODEL = click.option(
     "--model",
     type=PATH,
-    help="Folder of the model with the known items [default: the one that is announced].",
+    help="Folder of the model with the known items [default: the model in service].",
 )
 
 
@@ -45,7 +45,7 @@ def items() -> None:
 @in_store
 @AS_JSON
 def add(file: Path, event_id: str | None, model: Path | None, store: Store, as_json: bool) -> None:
-    """Add the items of FILE, or describe known ones anew: all of them or none.
+    """Add the items of FILE, or update known ones: all of them or none.
 
     FILE is JSON (a list of items), one item per line (.jsonl), or a table of items (CSV, Parquet).
     """

@@ -17,7 +17,7 @@ FRESH = click.option("--fresh", is_flag=True, help="Do not use results of earlie
 
 @click.group()
 def lab() -> None:
-    """Measure agents, your own among all others, on environments of real logs.
+    """Measure agents, your own and built-in ones, on environments of real logs.
 
     \b
     Examples:
@@ -31,7 +31,7 @@ def lab() -> None:
 @click.option("--agent", metavar="NAME|MODULE:CLASS", help="Agent of your own, or one of igcf's.")
 @click.option("--suite", type=click.Choice(("small", "full")), default="small", show_default=True,
               help="Eight environments each (docs/leaderboard.md).")  # fmt: skip
-@click.option("--against", metavar="NAMES", help="Agents beside it, joined by commas, or `none` [default: fifteen].")
+@click.option("--against", metavar="NAMES", help="Agents to compare with, by commas, or `none` [default: fifteen].")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of splits, fits and ties.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the results files.")
 @JOBS
@@ -40,9 +40,9 @@ def lab() -> None:
 def run(
     agent: str | None, suite: str, against: str | None, seed: int, out: Path | None, as_json: bool, **where: Any
 ) -> None:
-    """Play a suite: an agent among all others, or without --agent those alone; write a results file for each.
+    """Run a suite: your agent and all others, or without --agent the others; write a results file for each.
 
-    What was played before is kept, so that only a new agent takes time.
+    Finished runs are cached, so that only a new agent takes time.
     """
     from igcf.lab.suite import REFERENCE, STANDING, play_suite, results_file, suite_table
 
@@ -69,7 +69,7 @@ def run(
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @JOBS
 def verify(file: Path, jobs: int | None) -> None:
-    """Play a results file again: the same figures, and the same items shown to the same users."""
+    """Recompute a results file: figures and shown items must be the same."""
     from igcf.lab.suite import REFERENCE, SUITES, differences, play_suite
 
     try:

@@ -14,7 +14,7 @@ from igcf.version import __version__
 COMMANDS = {
     "demo": ("igcf.cli.demo:demo", "See it work on the embedded catalogue, in about a minute."),
     "data": ("igcf.cli.data:data", "List, fetch and validate interaction logs."),
-    "pretrain": ("igcf.cli.pretrain:pretrain", "Learn a model from an interaction log."),
+    "pretrain": ("igcf.cli.pretrain:pretrain", "Train a model on an interaction log."),
     "recommend": ("igcf.cli.recommend:recommend", "Recommend to one user, on the terminal or from a file."),
     "serve": ("igcf.cli.serve:serve", "Serve a model over HTTP, with a page to try it."),
     "retrain": ("igcf.cli.retrain:retrain", "Train on a store, compare with the model in service, promote."),
@@ -27,11 +27,11 @@ COMMANDS = {
     "experiment": ("igcf.cli.experiment:experiment", "Plan and run A/B experiments on the users of a service."),
     "ope": ("igcf.cli.ope:ope", "Estimate from a log what another model would have achieved."),
     "evaluate": ("igcf.cli.evaluate:evaluate", "Compare methods on users with known reactions."),
-    "lab": ("igcf.cli.lab:lab", "Measure agents, your own among all others, on suites of environments."),
+    "lab": ("igcf.cli.lab:lab", "Measure agents, your own and built-in ones, on suites of environments."),
     "reproduce": ("igcf.cli.reproduce:reproduce", "Reproduce the paper's tables and compare them with ours."),
     "bench": ("igcf.cli.bench:bench", "Measure speed against the bare operations and other libraries."),
     "theory": ("igcf.cli.theory:theory", "Check the confidence and regret bounds by simulation."),
-    "doctor": ("igcf.cli.doctor:doctor", "Show what is installed, found and reachable."),
+    "doctor": ("igcf.cli.doctor:doctor", "Check the installation, data sets and store."),
 }
 EPILOG = """\b
 Examples:

@@ -11,7 +11,7 @@ from igcf.errors import ConfigError
 @click.command()
 @click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="Address of a running `igcf serve`.")
 @click.option("--api-key-file", type=PATH, help="File with a key of the role `server`.")
-@click.option("--user", help="The only user whom the tools may act for [default: any user, named in each call].")
+@click.option("--user", help="The only user that the tools may act for [default: any user, named in each call].")
 def mcp(url: str, api_key_file: Path | None, user: str | None) -> None:
     """Offer recommend, react, explain, similar and search to an assistant, by MCP over standard input and output.
 

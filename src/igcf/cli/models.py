@@ -33,7 +33,7 @@ def models() -> None:
 @in_store
 @AS_JSON
 def list_command(store: Store, as_json: bool) -> None:
-    """List what was served, the newest first, with the verdict of the gate and where a rollback leads."""
+    """List the models served, newest first, with the verdict of the comparison and the target of a rollback."""
     known = announcements(store.database)
     back = way_back(known)[:1]
     rows = []
@@ -58,10 +58,10 @@ def list_command(store: Store, as_json: bool) -> None:
 @models.command()
 @click.argument("folder", type=PATH)
 @in_store
-@click.option("--force", is_flag=True, help="Also a model of another catalogue or scale.")
+@click.option("--force", is_flag=True, help="Accept a model of another catalogue or scale.")
 @AS_JSON
 def promote(folder: Path, store: Store, force: bool, as_json: bool) -> None:
-    """Serve the model in FOLDER from now on, on all servers of the store; they follow within a second."""
+    """Serve the model in FOLDER on all servers of the store; they follow within a second."""
     tell_promoted(announced(store, folder, force=force), as_json=as_json)
 
 
@@ -69,7 +69,7 @@ def promote(folder: Path, store: Store, force: bool, as_json: bool) -> None:
 @in_store
 @AS_JSON
 def rollback(store: Store, as_json: bool) -> None:
-    """Serve the previous model again, on all servers of the store; users keep their reactions."""
+    """Serve the previous model again on all servers of the store; users keep their reactions."""
     known = announcements(store.database)
     now = announced(store, previous_folder(known), force=True, after=known[0].generation)
     tell_promoted(now, as_json=as_json)
@@ -80,7 +80,7 @@ def rollback(store: Store, as_json: bool) -> None:
 @in_store
 @click.option("--keep", type=COUNT, default=7, show_default=True, help="Newest models to keep.")
 def prune(folder: Path, store: Store, keep: int) -> None:
-    """Delete the models in FOLDER but the newest ones, the one in service, and the one that a rollback leads to."""
+    """Delete all models in FOLDER except the newest, the one in service, and the target of a rollback."""
     known = announcements(store.database)
     needed = {each.folder for each in (*known[:1], *way_back(known)[:1])}
     found = sorted((path.parent for path in folder.glob(f"*/{META}")), key=lambda own: own.stat().st_mtime)

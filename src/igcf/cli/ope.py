@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--log", type=PATH, help="CSV or Parquet file instead: user, item, value, propensity [, answer].")
 @click.option("--policy", help="Policy of the candidate [default: as the model says].")
 @click.option("--nu", type=float, help="Exploration of the policy.")
-@click.option("--export", type=PATH, help="Also write the log to this .npz file, as Open Bandit Pipeline has it.")
+@click.option("--export", type=PATH, help="Also write the log to this .npz file for Open Bandit Pipeline.")
 @AS_JSON
 def ope(
     model: Path,
@@ -36,7 +36,7 @@ def ope(
     export: Path | None,
     as_json: bool,
 ) -> None:
-    """Estimate from a log with propensities what a candidate would have achieved, before anybody sees it.
+    """Estimate from a log with propensities what a candidate would have achieved.
 
     \b
     Examples:

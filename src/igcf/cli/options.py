@@ -23,25 +23,25 @@ SEPARATOR_NAMES = {"comma": ",", "tab": "\t", "\\t": "\t", "semicolon": ";", "pi
 COUNT, SHARE = click.IntRange(min=1), click.FloatRange(0, 1, min_open=True, max_open=True)
 PATH, EXISTING = click.Path(path_type=Path), click.Path(path_type=Path, exists=True)
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--user", help="Column of the user ids; found by its name or place, like all columns."),
+    click.option("--user", help="Column of the user ids [default: detected by name or place, like all columns]."),
     click.option("--item", help="Column of the item ids."),
     click.option("--value", help="Column of the values; without one every reaction counts as 1."),
     click.option("--timestamp", help="Column of the times: numbers or dates."),
     click.option("--kind", help="Column of the kinds of feedback."),
     click.option("--kinds", help="Values of the kinds, as view=1,like=4,purchase=5, or a file of such lines."),
     click.option("--implicit", is_flag=True, help="Count every reaction as a success, whatever its value."),
-    click.option("--unrated", type=float, help="Value that means no opinion, as 0 often does: seen, not disliked."),
-    click.option("--separator", help="Between the columns: comma, tab, semicolon, pipe or :: [default: found]."),
-    click.option("--encoding", help="Encoding of a text file [default: by its mark, or UTF-8, or else cp1252]."),
-    click.option("--no-header", is_flag=True, help="The first line is a row; the columns are called 1, 2, 3 ..."),
-    click.option("--min-item-reactions", type=COUNT, help="Items with fewer enter a model through their content."),
+    click.option("--unrated", type=float, help="Value for 'not rated', such as 0: seen, not disliked."),
+    click.option("--separator", help="Separator: comma, tab, semicolon, pipe or :: [default: detected]."),
+    click.option("--encoding", help="Encoding of a text file [default: detected: byte order mark, UTF-8, cp1252]."),
+    click.option("--no-header", is_flag=True, help="The file has no header; the columns are named 1, 2, 3 ..."),
+    click.option("--min-item-reactions", type=COUNT, help="Rarer items enter the model by their content only."),
     click.option("--min-user-reactions", type=COUNT, help="Leave out users with fewer reactions."),
 )
 DATASET = click.option("--dataset", help="A known name (igcf data list) or a CSV or Parquet file.")
 DATA_DIR = click.option("--data-dir", help="Folder of the named data sets (or IGCF_DATA_DIR).")
 ITEMS = click.option("--items", type=EXISTING, help="File with the ids, titles and categories of the items.")
 USERS = click.option("--users", type=EXISTING, help="File with the ids of the users and a column per attribute.")
-FROM_STORE = click.option("--from-store", help="Take the reactions in a service's store: a SQLite file or a URL.")
+FROM_STORE = click.option("--from-store", help="Use the reactions in the store of a service: a SQLite file or a URL.")
 SATISFIED = click.option("--satisfied", type=float, help="Least value of a success [default: chosen from the values].")
 SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Makes it repeatable.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")

@@ -47,28 +47,30 @@ FIELDS = {name: kind for kind in (GraphConfig, ExpertsConfig) for name in field_
 @ITEMS
 @USERS
 @click.option("--context", metavar="COLUMNS",
-              help="Columns that describe the moment of a reaction; `hour` comes from its times.")  # fmt: skip
-@click.option("--without", help="Columns of the table of users to leave out, joined by commas.")
+              help="Columns with the context of a reaction; `hour` is derived from its times.")  # fmt: skip
+@click.option("--without", help="Columns of the table of users to leave out, separated by commas.")
 @click.option("--method", type=click.Choice(METHODS), help="The default model, or the paper's graph model.")
-@click.option("--preset", type=click.Choice(("paper",)), help="All settings as in the paper; others change some.")
+@click.option(
+    "--preset", type=click.Choice(("paper",)), help="All settings as in the paper; other options override some."
+)
 @click.option("--dim", type=int, help="Size of the graph model's vectors.")
 @click.option("--feedback", type=click.Choice(choices("feedback")), help="Gaussian or Bernoulli likelihood.")
-@click.option("--missing", type=click.Choice(choices("missing")), help="What a pair without a reaction means.")
-@click.option("--graph", help=f"How vectors spread over the graph: {', '.join(GRAPHS)}, or my.module:function.")
+@click.option("--missing", type=click.Choice(choices("missing")), help="Pairs without a reaction: ignored, or zeros.")
+@click.option("--graph", help=f"Graph convolution: {', '.join(GRAPHS)}, or my.module:function.")
 @click.option("--layers", type=int, help="Propagation layers; 0 is matrix factorisation.")
 @SATISFIED
 @click.option("--objective", type=click.Choice(choices("objective", ExpertsConfig)),
-              help="Rank by seen and liked, or by liked if seen [default: hit].")  # fmt: skip
-@click.option("--epochs", type=int, help="At most this many passes.")
+              help="Rank by P(seen and liked), or by P(liked if seen) [default: hit].")  # fmt: skip
+@click.option("--epochs", type=int, help="Maximum number of epochs.")
 @click.option("--learning-rate", type=float, help="Step size of the graph model's optimiser.")
 @click.option("--tune/--no-tune", default=None, help="Choose settings on held-out users.")
 @click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other setting; repeatable.")
 @click.option("--checkpoint", type=PATH,
               help="State of the training [default with workers: OUT.state, deleted at the end].")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Resume from --checkpoint, or from OUT.state.")
-@click.option("--shards", type=int, help="Share the log among this many workers.")
+@click.option("--shards", type=int, help="Number of workers that share the log.")
 @click.option("--engine", type=click.Choice(("local", "ray")), help="What runs the workers.")
-@click.option("--address", help="Of a running Ray cluster; without, one is started on this machine.")
+@click.option("--address", help="Address of a Ray cluster [default: one is started on this machine].")
 @click.option("--seed", type=int, help="Makes training repeatable [default: 0].")
 @AS_JSON
 def pretrain(
@@ -88,7 +90,7 @@ def pretrain(
     preset: str | None,
     **settings: Any,
 ) -> None:
-    """Learn a model from a log and write it to --out.
+    """Train a model on a log and write it to --out.
 
     Without further options it is the best model that igcf knows, the average of a linear and a logistic expert.
     --method graph is the paper's graph model with settings chosen on validation users (--dim, --feedback, --missing,

@@ -40,7 +40,7 @@ def _policy_parameters(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--policy", type=click.Choice(POLICIES), help="How items are chosen [default: as the model says].")
 @_policy_parameters
 @click.option(
-    "--forgetting", default=1.0, show_default=True, help="Weight that older reactions keep with each new one."
+    "--forgetting", default=1.0, show_default=True, help="Factor by which each new reaction discounts older ones."
 )
 @click.option("--seed", default=0, show_default=True, help="Makes draws and ties repeatable.")
 @AS_JSON
@@ -49,7 +49,7 @@ def recommend(
 ) -> None:
     """Recommend to one user with the model in FOLDER.
 
-    Without --history and --json it asks for one reaction after the other.
+    Without --history and --json it is interactive and asks for your reactions.
 
     \b
     Examples:

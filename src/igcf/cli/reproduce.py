@@ -19,7 +19,7 @@ TABLE_NAMES = ("cold-start", "taste-drift", "top-k", "ablation")
 @click.option("--users", default=200, show_default=True, type=click.IntRange(min=1), help="Test users.")
 @common_options
 def reproduce(table: str | None, dataset: str | None, methods: str | None, users: int, **common: Any) -> None:
-    """Run a table of the paper and print ours beside it; all tables without a name.
+    """Reproduce a table of the paper and print it next to the original; without a name, all tables.
 
     \b
     Examples:

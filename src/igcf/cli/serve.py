@@ -22,8 +22,8 @@ from igcf.threads import prefer_one_thread
 @CONFIG
 @click.option("--print-config", is_flag=True, help="Print the settings and where each comes from, and exit.")
 @setting_options
-@click.option("--model-override", is_flag=True, help="Announce DIR, though the store says to serve another model.")
-@click.option("--import", "log", metavar="LOG", help="Store the reactions of a log first, each once (igcf import).")
+@click.option("--model-override", is_flag=True, help="Announce DIR even if the store names another model.")
+@click.option("--import", "log", metavar="LOG", help="Import the reactions of a log first, each once (igcf import).")
 @click.option("--open", "opens_browser", is_flag=True, help="Open the page in a browser.")
 @AS_JSON
 def serve(

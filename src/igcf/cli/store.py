@@ -20,7 +20,7 @@ PROGRESS_S = 2.0
 
 @click.group()
 def store() -> None:
-    """Copy, put back, check and move the store of a service.
+    """Back up, restore, check and move the store of a service.
 
     \b
     Examples:
@@ -37,7 +37,7 @@ def store() -> None:
 @of_store
 @click.argument("out", type=PATH)
 def backup(url: str, out: Path) -> None:
-    """Copy a SQLite store to OUT, also while servers use it."""
+    """Copy a SQLite store to OUT; servers may keep running."""
     with show_progress(every=PROGRESS_S) as report:
         backup_store(url, out, report)
     note(f"Copied the store to {out}")
@@ -47,7 +47,7 @@ def backup(url: str, out: Path) -> None:
 @of_store
 @click.argument("copy", type=PATH)
 def restore(url: str, copy: Path) -> None:
-    """Make a new SQLite store from COPY; one that exists is never overwritten."""
+    """Create a new SQLite store from COPY; an existing one is never overwritten."""
     with show_progress(every=PROGRESS_S) as report:
         restore_store(copy, url, report)
     note(f"Restored the store from {copy}")
@@ -57,7 +57,7 @@ def restore(url: str, copy: Path) -> None:
 @of_store
 @AS_JSON
 def check(url: str, as_json: bool) -> None:
-    """Check that everything in a store fits together; exit code 1 where something does not.
+    """Check a store for inconsistencies; exit code 1 if there are any.
 
     It looks at the file, the numbering of every user's log, event ids, what was taken back, the revisions of users, and
     the audit.
@@ -79,7 +79,7 @@ def check(url: str, as_json: bool) -> None:
 @in_store
 @click.argument("out", type=PATH)
 def export_command(store: Store, out: Path) -> None:
-    """Write everything in a store to the new folder OUT as Parquet files, also while servers use it."""
+    """Write everything in a store to the new folder OUT as Parquet files; servers may keep running."""
     with show_progress(every=PROGRESS_S) as report:
         note(f"Exported {export_store(store, out, report):,} rows to {out}")
 
@@ -88,7 +88,7 @@ def export_command(store: Store, out: Path) -> None:
 @of_store
 @click.argument("folder", type=PATH)
 def import_command(url: str, folder: Path) -> None:
-    """Fill an empty store, of either kind, from what `igcf store export` wrote: all of it, or nothing.
+    """Fill an empty store of either kind with an export of `igcf store export`: all of it or nothing.
 
     (`igcf import` is for logs.)
     """
