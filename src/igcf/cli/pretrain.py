@@ -50,9 +50,7 @@ FIELDS = {name: kind for kind in (GraphConfig, ExpertsConfig) for name in field_
               help="Columns with the context of a reaction; `hour` is derived from its times.")  # fmt: skip
 @click.option("--without", help="Columns of the table of users to leave out, separated by commas.")
 @click.option("--method", type=click.Choice(METHODS), help="The default model, or the paper's graph model.")
-@click.option(
-    "--preset", type=click.Choice(("paper",)), help="All settings as in the paper; other options override."
-)
+@click.option("--preset", type=click.Choice(("paper",)), help="All settings as in the paper; other options override.")
 @click.option("--dim", type=int, help="Size of the graph model's vectors.")
 @click.option("--feedback", type=click.Choice(choices("feedback")), help="Gaussian or Bernoulli likelihood.")
 @click.option("--missing", type=click.Choice(choices("missing")), help="Pairs without a reaction: ignored, or zeros.")
