@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from igcf.arrays import IntArray
 from igcf.errors import DataError
 
-NEARLY_COMPLETE = 0.9
-"""Share of present edges above which propagation gives every user almost the same neighbourhood."""
+NEARLY_COMPLETE = 0.9  # share of present edges above which propagation gives every user almost the same neighbourhood
 
 
 class GraphWarning(UserWarning):

@@ -15,10 +15,8 @@ from igcf.arrays import Float32Array, FloatArray
 from igcf.errors import ConfigError
 from igcf.graph.sparse_products import sparse_product
 
-OVERSAMPLING = 20
-"""Directions beyond the rank that the subspace iteration carries along."""
-ITERATIONS = 2
-"""Passes of the subspace iteration over the graph."""
+OVERSAMPLING = 20  # directions beyond the rank that the subspace iteration carries along
+ITERATIONS = 2  # passes of the subspace iteration over the graph
 LEAST_SIZE = 1e-3
 """Directions are dropped that are smaller than this share of the largest: single precision says nothing of them."""
 
@@ -27,18 +25,13 @@ LEAST_SIZE = 1e-3
 class FilterSettings:
     """Coefficients of a graph filter; chosen on validation users."""
 
-    user_exponent: float = 0.5
-    """Exponent p of the normalisation R~ = D_u^-p R D_i^-q; 1/2 is the paper's symmetric one."""
-    item_exponent: float = 0.5
-    """Exponent q of the normalisation by the items' degrees."""
+    user_exponent: float = 0.5  # exponent p of the normalisation R~ = D_u^-p R D_i^-q; 1/2 is the paper's symmetric one
+    item_exponent: float = 0.5  # exponent q of the normalisation by the items' degrees
     rank: int = 256
     """Number of singular vectors that the ideal low-pass keeps; at most a quarter of the items, or it passes all."""
-    low_pass: float = 0.2
-    """Weight b of the ideal low-pass beside the two-hop neighbourhood."""
-    sharpening: float = 0.8
-    """Weight c of what four hops predict, subtracted from what two hops predict."""
-    popularity: float = 0.1
-    """Exponent g of the items' degrees in the final score."""
+    low_pass: float = 0.2  # weight b of the ideal low-pass beside the two-hop neighbourhood
+    sharpening: float = 0.8  # weight c of what four hops predict, subtracted from what two hops predict
+    popularity: float = 0.1  # exponent g of the items' degrees in the final score
 
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
@@ -60,12 +53,9 @@ class GraphFilter:
         f(x) = [x P + b x D_i^-q V V' D_i^q] (I - c P) D_i^g.
     """
 
-    edges: sp.csr_array
-    """R~ / s, shape (users, items)."""
-    vectors: Float32Array
-    """V, shape (items, rank), column after column in memory: an answer multiplies by all of it."""
-    degrees: Float32Array
-    """Number of users who liked each item, at least 1, shape (items,)."""
+    edges: sp.csr_array  # R~ / s, shape (users, items)
+    vectors: Float32Array  # V, shape (items, rank), column after column in memory: an answer multiplies by all of it
+    degrees: Float32Array  # number of users who liked each item, at least 1, shape (items,)
     settings: FilterSettings
 
     def scores(self, records: sp.csr_array) -> Float32Array:

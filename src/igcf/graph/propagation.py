@@ -14,19 +14,15 @@ from igcf.errors import ConfigError
 from igcf.graph.adjacency import normalised_adjacency, warn_if_degenerate
 from igcf.graph.sparse_products import sparse_product
 
-EXACT_NODES = 8192
-"""Number of nodes up to which the squared operator is computed exactly; above, by random probes."""
-N_PROBES = 64
-"""Number of random probes."""
-COLUMN_BLOCK = 256
-"""Number of columns of the operator that are in memory at a time."""
+EXACT_NODES = 8192  # number of nodes up to which the squared operator is computed exactly; above, by random probes
+N_PROBES = 64  # number of random probes
+COLUMN_BLOCK = 256  # number of columns of the operator that are in memory at a time
 
 
 class Propagation(ABC):
     """Linear map G of the vectors of all nodes: E-bar = G E (eq:lightgcn_ma; rows are nodes here)."""
 
-    n_nodes: int
-    """Number of users and items together."""
+    n_nodes: int  # number of users and items together
 
     @abstractmethod
     def apply(self, vectors: npt.NDArray[np.float32]) -> Float32Array:

@@ -15,20 +15,13 @@ import scipy.sparse as sp
 from igcf.arrays import Float32Array, IntArray
 from igcf.errors import DataError
 
-N_CHUNKS = 64
-"""Number of chunks of rows with equal work; fixed, so that sums do not depend on the thread count."""
-SMALL = 1 << 20
-"""Number of multiplications below which one thread is faster than several."""
-LARGE_BYTES = 1 << 24
-"""Size above which the vectors no longer fit in the cache and are visited tile by tile."""
-TILE_BYTES = 1 << 21
-"""Size of a tile."""
-MOST_VISITS = 1.0
-"""Visits of a row per entry above which tiles do not pay: every row is visited once per tile."""
-ONE_LAUNCH = Lock()
-"""Lock for numba's own threads, which serve one caller at a time."""
-PAIR_BLOCK = 1 << 16
-"""Number of pairs per block of the NumPy fall-back, which bounds its memory."""
+N_CHUNKS = 64  # number of chunks of rows with equal work; fixed, so that sums do not depend on the thread count
+SMALL = 1 << 20  # number of multiplications below which one thread is faster than several
+LARGE_BYTES = 1 << 24  # size above which the vectors no longer fit in the cache and are visited tile by tile
+TILE_BYTES = 1 << 21  # size of a tile
+MOST_VISITS = 1.0  # visits of a row per entry above which tiles do not pay: every row is visited once per tile
+ONE_LAUNCH = Lock()  # lock for numba's own threads, which serve one caller at a time
+PAIR_BLOCK = 1 << 16  # number of pairs per block of the NumPy fall-back, which bounds its memory
 
 
 @cache

@@ -26,28 +26,20 @@ PENALTIES = (10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, np.inf)
 """Ridge penalties of an attribute that held-out users decide between; infinity: it has no weight."""
 START = 300.0
 FOLDS = 5
-PASSES = 2
-"""Rounds over all attributes in which each penalty is chosen with the others as they are."""
-LEAST_T = 2.5
-"""Standard errors by which an attribute must raise the likelihood of held-out users to have any weight."""
-MOST_USERS = 20_000
-"""Number of users to regress; a random sample of more."""
+PASSES = 2  # rounds over all attributes in which each penalty is chosen with the others as they are
+LEAST_T = 2.5  # standard errors by which an attribute must raise the likelihood of held-out users to have any weight
+MOST_USERS = 20_000  # number of users to regress; a random sample of more
 FEWEST_USERS = 50
 
 
 class UserVectors(NamedTuple):
     """Beliefs about the training users along the principal directions of the population."""
 
-    rows: IntArray
-    """Rows of the users, shape (n,)."""
-    deviations: FloatArray
-    """Posterior mean minus prior mean, shape (n, d)."""
-    resolved: FloatArray
-    """Part of the prior variance that the record resolved, from 0 to 1, shape (n, d)."""
-    variances: FloatArray
-    """Prior variances, shape (d,)."""
-    directions: FloatArray
-    """Principal directions as columns, shape (d, d)."""
+    rows: IntArray  # rows of the users, shape (n,)
+    deviations: FloatArray  # posterior mean minus prior mean, shape (n, d)
+    resolved: FloatArray  # part of the prior variance that the record resolved, from 0 to 1, shape (n, d)
+    variances: FloatArray  # prior variances, shape (d,)
+    directions: FloatArray  # principal directions as columns, shape (d, d)
 
 
 def with_attributes(model: Model, data: Interactions, *, seed: int = 0) -> Model:
@@ -138,12 +130,9 @@ class _Problem:
 
     F: FloatArray
     vectors: UserVectors
-    folds: IntArray
-    """Fold of each user, shape (n,)."""
-    squares: FloatArray
-    """sum of s f f' over the users of a fold, shape (folds, d, columns, columns)."""
-    products: FloatArray
-    """sum of f (mu - m0), shape (folds, d, columns)."""
+    folds: IntArray  # fold of each user, shape (n,)
+    squares: FloatArray  # sum of s f f' over the users of a fold, shape (folds, d, columns, columns)
+    products: FloatArray  # sum of f (mu - m0), shape (folds, d, columns)
 
     @classmethod
     def from_users(cls, vectors: UserVectors, F: FloatArray, folds: IntArray) -> "_Problem":

@@ -18,25 +18,20 @@ from igcf.online.policies import own_policy
 from igcf.training.experts.executor import in_threads
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-UNDECIDED = 0.5
-"""Share where too few users can be played."""
+UNDECIDED = 0.5  # share where too few users can be played
 ROUNDS = 20
 MOST_USERS = 1_000
 FEWEST_USERS = 100
-LEAST_REACTIONS = (20, 8, 2)
-"""Numbers of reactions that played users have, the first that enough of them reach."""
-MOST_NUMBERS = 20_000_000
-"""Largest table of played users and items."""
+LEAST_REACTIONS = (20, 8, 2)  # numbers of reactions that played users have, the first that enough of them reach
+MOST_NUMBERS = 20_000_000  # largest table of played users and items
 
 
 class Fit(NamedTuple):
     """Weights of attributes, from everybody and without some of the users."""
 
     prior: AttributePrior
-    folds: IntArray
-    """Fold of each user, shape (n,)."""
-    held_out: tuple[AttributePrior, ...]
-    """Weights without the users of each fold; none where no attribute is used."""
+    folds: IntArray  # fold of each user, shape (n,)
+    held_out: tuple[AttributePrior, ...]  # weights without the users of each fold; none where no attribute is used
 
 
 def with_best_share(model: Model, data: Interactions, rows: IntArray, fit: Fit, *, seed: int = 0) -> AttributePrior:

@@ -23,46 +23,35 @@ ROUNDS = 40
 LEAST_REACTIONS = (60, 20, 8)
 """Numbers of reactions that the users of a choice have, the first that enough of them reach."""
 ENOUGH_USERS = 5
-LOOKS = (0, 5, 10, 20, 30)
-"""Rounds before which the number of successes among the best available items is predicted."""
-COUNTED = 10
-"""Items of such a prediction."""
+LOOKS = (0, 5, 10, 20, 30)  # rounds before which the number of successes among the best available items is predicted
+COUNTED = 10  # items of such a prediction
 DRAWS = 300
 LEVEL = 0.8
 SPREADS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5)
-NUS = (0.1, 0.3)
-"""Amounts of exploration that are tried, in this order until one is no better than none."""
-MARGIN = 2.5
-"""Standard errors by which something must be better than the default on validation users to be chosen."""
+NUS = (0.1, 0.3)  # amounts of exploration that are tried, in this order until one is no better than none
+MARGIN = 2.5  # standard errors by which something must be better than the default on validation users to be chosen
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
     """The logits of each user's best available items before a round, and how many of these items satisfied."""
 
-    mean: FloatArray
-    """Means, shape (users, items)."""
-    cov: FloatArray
-    """Covariances, shape (users, items, items)."""
-    count: IntArray
-    """Successes, shape (users,)."""
-    rows: IntArray
-    """Rows of the items, shape (users, items)."""
+    mean: FloatArray  # means, shape (users, items)
+    cov: FloatArray  # covariances, shape (users, items, items)
+    count: IntArray  # successes, shape (users,)
+    rows: IntArray  # rows of the items, shape (users, items)
 
 
 @dataclass(frozen=True, eq=False)
 class Played:
     """What a model said of the items that it showed, and what came of them; arrays of shape (users, rounds)."""
 
-    mean: FloatArray
-    """Mean of the logit that the chance is read from, before calibration."""
-    variance: FloatArray
-    """Its variance, where the chance depends on it; zero where the mean is one of a probability."""
+    mean: FloatArray  # mean of the logit that the chance is read from, before calibration
+    variance: FloatArray  # its variance, where the chance depends on it; zero where the mean is one of a probability
     is_success: BoolArray
     looks: tuple[Look, ...]
     rows: IntArray
-    base: ItemBase | None = None
-    """What the log says of all items; None where the model has no counts."""
+    base: ItemBase | None = None  # what the log says of all items; None where the model has no counts
 
     def items_at(self, rows: IntArray, calibration: Calibration) -> ItemTerms:
         """Return what the items at `rows` add to logits, arrays of that shape or of one number."""
@@ -251,8 +240,7 @@ def precision(model: Model, truth: Float32Array, rounds: int, play: "Play" = suc
     return float(play(model, truth, min(rounds, max(model.n_items // 4, 1)), 0.0, is_observed=False).mean())
 
 
-Play: TypeAlias = Callable[..., FloatArray]
-"""Function that plays users as `successes` does."""
+Play: TypeAlias = Callable[..., FloatArray]  # function that plays users as `successes` does
 
 
 def chosen_policy(model: Model, truth: Float32Array, rounds: int, play: Play) -> PolicyChoice:

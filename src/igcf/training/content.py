@@ -6,16 +6,11 @@ from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
 from igcf.model.content import ContentPrior, Features
 
-CLASS_ENDS = (0.5, 0.75, 0.9, 0.96)
-"""Shares of the items, the least popular first, at which classes end."""
-FEWEST_ITEMS = 25
-"""Smallest number of items of a class; smaller ones are joined with the next lower one."""
-PENALTIES = (3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 1e5)
-"""Ridge penalties that leave-one-out errors decide between."""
-SHRINKAGE = 0.05
-"""Part of the covariance of residuals off the diagonal that is not believed."""
-LEAST_SHARE = 0.2
-"""Smallest probability of a class, as a part of its share of all items."""
+CLASS_ENDS = (0.5, 0.75, 0.9, 0.96)  # shares of the items, the least popular first, at which classes end
+FEWEST_ITEMS = 25  # smallest number of items of a class; smaller ones are joined with the next lower one
+PENALTIES = (3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 1e5)  # ridge penalties that leave-one-out errors decide between
+SHRINKAGE = 0.05  # part of the covariance of residuals off the diagonal that is not believed
+LEAST_SHARE = 0.2  # smallest probability of a class, as a part of its share of all items
 
 
 def fit_content(model: Model) -> ContentPrior:

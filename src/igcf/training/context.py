@@ -19,10 +19,8 @@ from igcf.model.attribute_prior import AttributePrior, Worth
 from igcf.training.attribute_prior import choose_penalties, encoded, identified
 
 FOLDS = 10
-MOST_REACTIONS = 100_000
-"""Reactions that are regressed; of more, those of a random part of the users."""
-FREE = 1e-6
-"""Penalty of what all moments have in common, which the effect does not contain."""
+MOST_REACTIONS = 100_000  # reactions that are regressed; of more, those of a random part of the users
+FREE = 1e-6  # penalty of what all moments have in common, which the effect does not contain
 
 
 def with_context(model: Model, data: Interactions, *, seed: int = 0) -> Model:
@@ -50,14 +48,10 @@ def with_context(model: Model, data: Interactions, *, seed: int = 0) -> Model:
 class _Sums:
     """Sums over the users of each fold; a number per live direction and column, the constant last."""
 
-    squares: FloatArray
-    """sum of Z'V^-1 Z, shape (folds, n, n)."""
-    products: FloatArray
-    """sum of Z'V^-1 (r - X m0), shape (folds, n)."""
-    sizes: IntArray
-    """Users of each fold, shape (folds,)."""
-    variances: FloatArray
-    """Prior variances of the live directions."""
+    squares: FloatArray  # sum of Z'V^-1 Z, shape (folds, n, n)
+    products: FloatArray  # sum of Z'V^-1 (r - X m0), shape (folds, n)
+    sizes: IntArray  # users of each fold, shape (folds,)
+    variances: FloatArray  # prior variances of the live directions
 
     @classmethod
     def from_log(

@@ -13,10 +13,8 @@ from igcf.training.experts.logistic import FEW_USERS, LAST_ITERATIONS, sampled_u
 from igcf.training.experts.rare_items import MOST_ITEMS, MOST_JUDGED
 from igcf.training.selection import MOST_USERS
 
-GRADINGS, TABLES = 4, 3
-"""Channels of the two experts where the log has grades."""
-REFERENCE_RATE = 93e9
-"""Float32 operations a second of one core of the machine on which the unit costs were measured."""
+GRADINGS, TABLES = 4, 3  # channels of the two experts where the log has grades
+REFERENCE_RATE = 93e9  # float32 operations a second of one core of the machine on which the unit costs were measured
 SIDE = 1_024
 
 
@@ -24,10 +22,8 @@ SIDE = 1_024
 class Cost:
     """Expected cost of a training."""
 
-    seconds: float
-    """Time by the wall on idle cores."""
-    memory: float
-    """Largest memory of the process in bytes."""
+    seconds: float  # time by the wall on idle cores
+    memory: float  # largest memory of the process in bytes
     cores: int
 
     def __str__(self) -> str:

@@ -21,24 +21,16 @@ class StepStats:
 class Progress:
     """State of a training after one of its steps."""
 
-    epoch: int
-    """Number of steps done in the current stage: epochs, iterations or candidates."""
-    epochs: int
-    """Number of steps of the current stage."""
-    stats: StepStats | None
-    """Loss of the last epoch; None where the fit is exact and there is no loss to watch."""
-    validation: float | None
-    """Successes per validation user, where this step measured them."""
-    best: float | None
-    """Largest number of successes per validation user so far."""
-    seconds: float
-    """Seconds since training began."""
-    what: str = "pretraining"
-    """Name of the current stage."""
+    epoch: int  # number of steps done in the current stage: epochs, iterations or candidates
+    epochs: int  # number of steps of the current stage
+    stats: StepStats | None  # loss of the last epoch; None where the fit is exact and there is no loss to watch
+    validation: float | None  # successes per validation user, where this step measured them
+    best: float | None  # largest number of successes per validation user so far
+    seconds: float  # seconds since training began
+    what: str = "pretraining"  # name of the current stage
 
 
-Watch: TypeAlias = Callable[[Progress], None]
-"""A function that is called with the state of training after every step."""
+Watch: TypeAlias = Callable[[Progress], None]  # function that is called with the state of training after every step
 
 
 @contextmanager

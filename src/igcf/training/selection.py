@@ -6,14 +6,10 @@ from igcf.arrays import Float32Array, IntArray
 from igcf.data.interactions import Interactions
 from igcf.errors import DataError
 
-MOST_USERS = 200
-"""Largest number of validation users: more would take longer and decide little."""
-MOST_DRAWN = 300
-"""Largest number of validation users that are drawn."""
-LEAST_REACTIONS = 60
-"""Smallest number of reactions of a user who is drawn, not chosen for being active."""
-FEWEST_USERS = 5
-"""Smallest number of users that are worth holding out."""
+MOST_USERS = 200  # largest number of validation users: more would take longer and decide little
+MOST_DRAWN = 300  # largest number of validation users that are drawn
+LEAST_REACTIONS = 60  # smallest number of reactions of a user who is drawn, not chosen for being active
+FEWEST_USERS = 5  # smallest number of users that are worth holding out
 
 
 def most_active(counts: IntArray, share: float) -> IntArray:

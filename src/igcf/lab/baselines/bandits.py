@@ -10,8 +10,7 @@ from igcf.lab.baselines.task import Settings, Task
 from igcf.model import Model
 from igcf.online import ModelLearner, Ucb, top_k
 
-LLOYD_STEPS = 30
-"""Steps of k-means at most."""
+LLOYD_STEPS = 30  # steps of k-means at most
 
 
 def fit_linucb(task: Task, settings: Settings, rng: np.random.Generator) -> Model:

@@ -16,8 +16,7 @@ from igcf.model.attribute_prior import AttributePrior
 from igcf.training.attribute_prior import encoded
 
 SWEEPS = 8
-TINY = 1e-6
-"""Variance of what the rival takes for known."""
+TINY = 1e-6  # variance of what the rival takes for known
 
 
 def _features(task: Task) -> tuple[Encoder, FloatArray]:

@@ -19,10 +19,8 @@ from igcf.model.usage import Usage
 from igcf.online import Greedy, ModelLearner, Policy, ScoringEngine, Thompson, Ucb, replay
 from igcf.online.evidence import belief_from_logged
 
-DENSE_FROM = 0.2
-"""Share of observed pairs from which a dense product is faster than a sparse one."""
-BLOCK_BYTES = 2**27
-"""Size of the Gram matrices that are held at a time."""
+DENSE_FROM = 0.2  # share of observed pairs from which a dense product is faster than a sparse one
+BLOCK_BYTES = 2**27  # size of the Gram matrices that are held at a time
 SWEEPS = 12
 DIMS, PENALTIES, NOISES = (8, 16, 32), (2.0, 5.0, 10.0), (0.05, 0.1, 0.2, 0.5)
 """Values that `liked-factors` tries on validation users, one setting after the other."""
@@ -46,12 +44,9 @@ class LoggedModelLearner(ModelLearner):
 class Factors:
     """Result of a factorisation."""
 
-    users: FloatArray
-    """User vectors, shape (users, d)."""
-    items: FloatArray
-    """Item vectors, shape (items, d)."""
-    item_variances: FloatArray
-    """Diagonals of the items' conditional covariances for noise variance 1, shape (items, d)."""
+    users: FloatArray  # user vectors, shape (users, d)
+    items: FloatArray  # item vectors, shape (items, d)
+    item_variances: FloatArray  # diagonals of the items' conditional covariances for noise variance 1, shape (items, d)
 
 
 class _Side:

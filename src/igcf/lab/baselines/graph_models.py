@@ -31,8 +31,7 @@ GRAPH_DEFAULTS = {
     "delta": 0.05,
     "forgetting": 1.0,
 }
-RATES = (10.0, 5.0, 1.0, 0.5, 0.1, 0.01)
-"""The learning rates of the paper's grid, largest first."""
+RATES = (10.0, 5.0, 1.0, 0.5, 0.1, 0.01)  # the learning rates of the paper's grid, largest first
 PRINTED_GRID = {"gamma": (0.01, 0.1, 1.0), "nu": (0.1, 0.5, 1.0, 5.0, 10.0), "policy": ("ucb", "info-ucb")}
 """The paper's values of gamma and nu, and its two rules: eq:UCB2 and eq:UCB."""
 PAPER_GRID = {"dim": (32, 64, 128, 256), "learning_rate": RATES[::-1], **PRINTED_GRID}
@@ -62,8 +61,7 @@ PAPER_DEFAULTS = {
     "forgetting": 1.0,
 }
 """The paper's algorithm as printed, for one epoch; `noise_var` is that of the online phase."""
-FREE = {"kl_weight": 0.0, "noise_var": 0.25}
-"""What the freely tuned rows start from instead."""
+FREE = {"kl_weight": 0.0, "noise_var": 0.25}  # what the freely tuned rows start from instead
 FREE_GRID = {"gamma": (0.01, 0.1, 1.0), "nu": (0.1, 0.5, 1.0), "noise_var": (0.25, 1.0, 4.0)}
 PAPER_ONLINE = frozenset(
     {"meta", "gamma", "policy", "nu", "delta", "noise_var", "item_uncertainty", "forgetting"}

@@ -17,8 +17,7 @@ from igcf.online import top_k
 
 Scores = Callable[[sp.csr_array], AnyFloatArray]
 """Function from the successes of some users, (users, items) of ones, to a score of every item for each of them."""
-KNN_BLOCK = 1024
-"""Number of items per search for neighbours."""
+KNN_BLOCK = 1024  # number of items per search for neighbours
 SLIM_ITERATIONS, SLIM_TOLERANCE = 100, 3e-4
 """Largest number of iterations, and the change of a weight that ends them sooner."""
 
@@ -44,8 +43,7 @@ class HistoryLearner:
     Users whom nothing satisfied yet are shown what satisfied most training users.
     """
 
-    weights: Float32Array | None = None
-    """What the scores are multiplied by where they are positive; None: by 1."""
+    weights: Float32Array | None = None  # what the scores are multiplied by where they are positive; None: by 1
 
     def __init__(self, scores: Scores, task: Task) -> None:
         self._scores, self._satisfied = scores, task.satisfied

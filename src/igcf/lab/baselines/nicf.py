@@ -22,8 +22,7 @@ from igcf.threads import at_most_threads
 
 LEVELS, SATISFIED_LEVEL = 6, 4
 SMALL = 1e-8
-RELEASED_EPOCHS = 3000
-"""Number of epochs that the schedules are made for; shorter runs compress them."""
+RELEASED_EPOCHS = 3000  # number of epochs that the schedules are made for; shorter runs compress them
 BATCH, CAPACITY, USERS = 128, 50_000, 50
 one_torch_thread = partial(at_most_threads, 1, ("torch",))
 """Context manager for small products: threads that wait for each other would take many times as long."""

@@ -7,8 +7,7 @@ from igcf.errors import DataError
 from igcf.lab.baselines.task import Task
 from igcf.online import top_k
 
-SHARE_WEIGHT = 5.0
-"""Reactions of the population's own share of likes that are added to every item's."""
+SHARE_WEIGHT = 5.0  # reactions of the population's own share of likes that are added to every item's
 
 
 class RankedItems:

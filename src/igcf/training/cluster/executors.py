@@ -23,10 +23,8 @@ from igcf.training.experts.executor import Executor, Worker, array_bytes
 
 Engine = Literal["local", "ray"]
 ENGINES: tuple[str, ...] = get_args(Engine)
-OBJECT_STORE_BYTES = 1 << 30
-"""Shared memory of a Ray cluster started here; what does not fit is written to disk."""
-START_S = 120.0
-"""Seconds that the workers of a cluster may take to start."""
+OBJECT_STORE_BYTES = 1 << 30  # shared memory of a Ray cluster started here; what does not fit is written to disk
+START_S = 120.0  # seconds that the workers of a cluster may take to start
 SMALL_BYTES = 1 << 20
 GO_ON = "the same command with --resume continues from the last finished stage"
 
@@ -35,12 +33,9 @@ GO_ON = "the same command with --resume continues from the last finished stage"
 class Workers:
     """Number of workers of a training, and the engine that starts them."""
 
-    shards: int | None = None
-    """Number of workers; None: one, or one per machine of a Ray cluster."""
-    engine: Engine | None = None
-    """What starts the workers; None: processes of this machine."""
-    address: str | None = None
-    """Address of a running Ray cluster; None: one is started on this machine."""
+    shards: int | None = None  # number of workers; None: one, or one per machine of a Ray cluster
+    engine: Engine | None = None  # what starts the workers; None: processes of this machine
+    address: str | None = None  # address of a running Ray cluster; None: one is started on this machine
 
     @property
     def are_asked_for(self) -> bool:

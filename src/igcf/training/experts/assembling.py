@@ -13,14 +13,11 @@ from igcf.model.usage import Usage
 from igcf.training.experts.linear import LinearExpert
 from igcf.training.experts.logistic import LogisticExpert
 
-RESIDUAL_FLOOR = 0.02
-"""Added to a column's residual variance: nothing is observed more exactly than this."""
+RESIDUAL_FLOOR = 0.02  # added to a column's residual variance: nothing is observed more exactly than this
 OTHER_NOISE = 3.0
 """Factor on the noise of an exposure, or of more than a success: they are weaker signs of taste than a success."""
-ACTIVITY_VARIANCE = 3.0
-"""Prior variance of the factor by which a user has more successes than the population."""
-LOGIT_ACTIVITY_VARIANCE = 1.0
-"""Prior variance of the constant that a user adds to the logit of every exposure."""
+ACTIVITY_VARIANCE = 3.0  # prior variance of the factor by which a user has more successes than the population
+LOGIT_ACTIVITY_VARIANCE = 1.0  # prior variance of the constant that a user adds to the logit of every exposure
 GENEROSITY_VARIANCE = 1.0
 """Prior variance of the constant that a user adds to the logit of liking, where liking is ranked by."""
 LIKING_WEIGHT = 0.9
@@ -35,14 +32,10 @@ class Experts:
 
     linear: LinearExpert
     logistic: LogisticExpert
-    above: tuple[float, ...] = ()
-    """Thresholds above that of success."""
-    below: tuple[float, ...] = ()
-    """Thresholds below that of success; the linear expert does not use them."""
-    appeared: IntArray | None = None
-    """Time of the first reaction to each item; None where the log has no times."""
-    reactions: IntArray | None = None
-    """Number of reactions to each item, and of those that satisfied, (items, 2)."""
+    above: tuple[float, ...] = ()  # thresholds above that of success
+    below: tuple[float, ...] = ()  # thresholds below that of success; the linear expert does not use them
+    appeared: IntArray | None = None  # time of the first reaction to each item; None where the log has no times
+    reactions: IntArray | None = None  # number of reactions to each item, and of those that satisfied, (items, 2)
 
 
 def ensemble_model(

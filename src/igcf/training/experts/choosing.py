@@ -11,8 +11,7 @@ from igcf.training.experts.fitting import Fits
 
 TEMPERATURES = (1.0, 2.0, 4.0, 8.0)
 """Candidates, tried in this order until one is worse than the one before; the first is the default."""
-LEVEL = 1.645
-"""Standard errors by which another prior must be ahead: the 5 % level of a one-sided test."""
+LEVEL = 1.645  # standard errors by which another prior must be ahead: the 5 % level of a one-sided test
 PIECES = 4
 """Parts of the validation users that are played at the same time; a fixed number, so that cores do not matter."""
 

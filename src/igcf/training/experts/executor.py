@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from igcf.training.experts.logistic_steps import Sample
     from igcf.training.experts.shared_log import Part
 
-BLOCK = 256
-"""Number of rows per thread that are dense at the same time."""
+BLOCK = 256  # number of rows per thread that are dense at the same time
 Piece = TypeVar("Piece")
 Done = TypeVar("Done")
 _THREADS: ContextVar[int] = ContextVar("threads", default=1)
@@ -52,12 +51,9 @@ class Worker:
 class Executor:
     """Workers that each hold a part of the users: one, in this process; others override `call`."""
 
-    size = 1
-    """Number of workers."""
-    exchanged = 0
-    """Number of bytes of arrays that were sent to workers and came back so far."""
-    held: object = None
-    """Whose rows the workers hold at present (`Fits`)."""
+    size = 1  # number of workers
+    exchanged = 0  # number of bytes of arrays that were sent to workers and came back so far
+    held: object = None  # whose rows the workers hold at present (`Fits`)
 
     def __init__(self, worker: Worker | None = None) -> None:
         self._worker = worker or Worker()

@@ -19,8 +19,7 @@ from igcf.training.experts.logistic_steps import WITHOUT_OPINION
 from igcf.training.experts.rare_items import with_rare_items
 from igcf.training.experts.shared_log import Part, SharedLog
 
-MOST_USERS_OF_GRAPH = 200_000
-"""Number of users of the graph that serves known users; a random sample of more."""
+MOST_USERS_OF_GRAPH = 200_000  # number of users of the graph that serves known users; a random sample of more
 Say: TypeAlias = Callable[[str, int, int], None]
 """Called with the name of the stage, the number of finished steps and their total."""
 

@@ -29,14 +29,10 @@ RANKS, MOST_NUMBERS = (32, 64, 128, 256), 4_000_000
 FEWEST_DIRECTIONS = 4
 EXPONENTS = ((0.4, 0.3), (0.5, 0.5))
 """Candidates for the normalisation of the graph by the degrees of users and items; the second is the paper's."""
-HIDDEN = 0.2
-"""Share of a user's successes that is hidden."""
-DRAWS = 2
-"""Different draws of the hidden successes: one alone is too noisy for sparse logs."""
-MOST_USERS = 150
-"""Users to choose on, at most; they are drawn, because the most active ones are not typical."""
-TOP = 100
-"""Ranks that count."""
+HIDDEN = 0.2  # share of a user's successes that is hidden
+DRAWS = 2  # different draws of the hidden successes: one alone is too noisy for sparse logs
+MOST_USERS = 150  # users to choose on, at most; they are drawn, because the most active ones are not typical
+TOP = 100  # ranks that count
 Drawn: TypeAlias = Sequence[tuple[Record, IntArray]]
 """What is left of users' records, each with the rows of the successes that are hidden of it."""
 
@@ -47,8 +43,7 @@ class LowPass(NamedTuple):
     exponents: tuple[float, float]
     rank: int
     weight: float
-    ndcg: float
-    """Mean nDCG@100 of the hidden successes with it."""
+    ndcg: float  # mean nDCG@100 of the hidden successes with it
 
     def of(self, edges: sp.csr_array) -> Float32Array:
         """Return the directions of a graph that the model keeps, times the root of the weight, (items, rank)."""

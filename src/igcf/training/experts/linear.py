@@ -18,20 +18,17 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from igcf.arrays import FloatArray, IntArray
 from igcf.training.experts.executor import Executor, Worker
 
-FLAT = 1e-12
-"""Distance from 0 or 1 below which a column of zeros and ones is constant."""
+FLAT = 1e-12  # distance from 0 or 1 below which a column of zeros and ones is constant
 
 
 @dataclass(frozen=True, eq=False)
 class LinearExpert:
     """Gaussian factor model of the columns of all tables, one table after the other."""
 
-    means: FloatArray
-    """Mean of each column, shape (tables x items,)."""
+    means: FloatArray  # mean of each column, shape (tables x items,)
     loadings: FloatArray
     """Loadings of each column, shape (tables x items, d), scaled so that the population of users is N(0, I)."""
-    residuals: FloatArray
-    """Variance of each column that the loadings leave unexplained, shape (tables x items,)."""
+    residuals: FloatArray  # variance of each column that the loadings leave unexplained, shape (tables x items,)
 
 
 class LinearRows:

@@ -34,8 +34,7 @@ FEWEST_USERS = 2_000
 FEW_USERS, FEW_REACTIONS, LAST_ITERATIONS = 1_000, 20, 4
 """The first iterations see a quarter of the users, at least so many, and so many reactions per item; the last ones see
 all."""
-LARGEST_START = 3.0
-"""Largest slope of a logit at the start of the iteration."""
+LARGEST_START = 3.0  # largest slope of a logit at the start of the iteration
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +79,7 @@ class _Fit:
         """Posterior means of the users, shape (users, d + 1), last entry 1; all start as the population."""
         self.variances = np.ones((self.n_users, width - 1), dtype=np.float32)
         """Posterior variances, (users, d): omega uses diagonals only, because `whiten` makes the rest small."""
-        self.moments: Float32Array | None = None
-        """Upper triangles of E[u u'], shape (users, (d + 1)(d + 2) / 2)."""
+        self.moments: Float32Array | None = None  # upper triangles of E[u u'], shape (users, (d + 1)(d + 2) / 2)
 
     def user_step(self) -> tuple[FloatArray, FloatArray]:
         """Compute users' posteriors: means (users, d) and covariances (users, d, d)."""

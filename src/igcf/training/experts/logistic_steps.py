@@ -16,14 +16,11 @@ from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.graph.sparse_products import csr_product, sampled_products
 from igcf.training.experts.executor import Worker, in_blocks
 
-BIAS_PENALTY = 1e-3
-"""Precision of the prior on the constant of being seen; its mean is the logit of the item's share."""
+BIAS_PENALTY = 1e-3  # precision of the prior on the constant of being seen; its mean is the logit of the item's share
 GRADE_PENALTY = 1.0
 """Precision of the prior on the constants of gradings: two or three reactions must not decide about an item."""
-ITEM_BLOCK = 32_768
-"""Items per block: products of vectors and sums over users are in memory for one block at a time."""
-WITHOUT_OPINION = 2.0
-"""Entry of a table of exposures for a reaction without an opinion."""
+ITEM_BLOCK = 32_768  # items per block: products of vectors and sums over users are in memory for one block at a time
+WITHOUT_OPINION = 2.0  # entry of a table of exposures for a reaction without an opinion
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,7 @@ from igcf.arrays import FloatArray, IntArray
 from igcf.training.experts.assembling import Experts
 from igcf.training.experts.shared_log import SharedLog
 
-MOST_ITEMS = 50_000
-"""Items of the factor models, at most, unless the caller says how many reactions an item needs."""
+MOST_ITEMS = 50_000  # items of the factor models, at most, unless the caller says how many reactions an item needs
 MOST_JUDGED = 20_000
 """Items among which validation users are played and of the graph of known users, at most: the most frequent ones."""
 

@@ -21,12 +21,10 @@ class Part:
     """Reactions of consecutive users of a log, in the order of users and items."""
 
     n_items: int
-    indptr: IntArray
-    """Where the reactions of each user begin, (users + 1,)."""
+    indptr: IntArray  # where the reactions of each user begin, (users + 1,)
     items: IntArray
     values: Float32Array
-    times: IntArray | None
-    """Times of the reactions; None where the log has none."""
+    times: IntArray | None  # times of the reactions; None where the log has none
 
     @classmethod
     def of(cls, log: Interactions) -> "Part":
@@ -147,16 +145,11 @@ class SharedLog:
     """A log without reactions in this process: it asks the workers, and adds up what they answer."""
 
     executor: Executor
-    catalogue: Interactions
-    """The items, the name and the kinds of the log; without its reactions."""
-    bounds: tuple[int, ...]
-    """Row of the first user of each worker, and the number of users."""
-    without: IntArray
-    """Rows of users who are left out, ascending."""
-    fingerprint: Callable[[], str]
-    """Returns a short hash of the whole log."""
-    items: IntArray | None = None
-    """Rows of the only items to read, ascending; None: all."""
+    catalogue: Interactions  # the items, the name and the kinds of the log; without its reactions
+    bounds: tuple[int, ...]  # row of the first user of each worker, and the number of users
+    without: IntArray  # rows of users who are left out, ascending
+    fingerprint: Callable[[], str]  # returns a short hash of the whole log
+    items: IntArray | None = None  # rows of the only items to read, ascending; None: all
 
     @classmethod
     def of(cls, log: Interactions) -> "SharedLog":

@@ -16,10 +16,8 @@ from torch.nn.functional import softplus
 
 from igcf.config import GraphConfig
 
-START_STD, START_RHO = 0.1, -3.0
-"""Standard deviation of the first means at d = 8, and the first rho."""
-PIECE = 1 << 16
-"""Number of entries that are worked on at a time."""
+START_STD, START_RHO = 0.1, -3.0  # standard deviation of the first means at d = 8, and the first rho
+PIECE = 1 << 16  # number of entries that are worked on at a time
 
 
 @dataclass(eq=False)

@@ -19,18 +19,12 @@ from igcf.graph import Propagation, csr_product, sampled_products
 class Pairs:
     """User-item pairs with targets, sorted by user; `by_item` holds the same pairs sorted by item."""
 
-    indptr: IntArray
-    """Start of each user's pairs, shape (users + 1,)."""
-    items: IntArray
-    """Item row of each pair."""
-    targets: Float32Array
-    """Reward of each pair."""
-    item_indptr: IntArray
-    """Start of each item's pairs in item order, shape (items + 1,)."""
-    item_users: IntArray
-    """User row of each pair in item order."""
-    by_item: IntArray
-    """Position in user order of each pair of the item order."""
+    indptr: IntArray  # start of each user's pairs, shape (users + 1,)
+    items: IntArray  # item row of each pair
+    targets: Float32Array  # reward of each pair
+    item_indptr: IntArray  # start of each item's pairs in item order, shape (items + 1,)
+    item_users: IntArray  # user row of each pair in item order
+    by_item: IntArray  # position in user order of each pair of the item order
 
     def __len__(self) -> int:
         return len(self.items)
@@ -76,12 +70,9 @@ class TrainingPairs:
 
     n_users: int
     n_items: int
-    user_idx: IntArray
-    """User row of each pair."""
-    item_idx: IntArray
-    """Item row of each pair."""
-    targets: Float32Array
-    """Reward of each pair."""
+    user_idx: IntArray  # user row of each pair
+    item_idx: IntArray  # item row of each pair
+    targets: Float32Array  # reward of each pair
     propagation: Propagation
 
     @property

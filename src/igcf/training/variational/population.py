@@ -13,26 +13,19 @@ from igcf.graph import sampled_products
 from igcf.training.variational.objective import curvature
 from igcf.training.variational.pairs import Pairs
 
-SMALLEST_NOISE = 1e-4
-"""Floor of the estimated noise variance; a model that fits its log perfectly is still not certain."""
-SHRINKAGE = 10.0
-"""Reactions that the mean noise counts for when an item's own noise is estimated."""
-FLOOR_SHARE = 0.25
-"""Lower bound of an item's noise, as a share of the mean noise."""
-ROW_BLOCK = 1 << 16
-"""Number of user vectors in memory in double precision at a time."""
+SMALLEST_NOISE = 1e-4  # floor of the estimated noise variance; a model that fits its log perfectly is still not certain
+SHRINKAGE = 10.0  # reactions that the mean noise counts for when an item's own noise is estimated
+FLOOR_SHARE = 0.25  # lower bound of an item's noise, as a share of the mean noise
+ROW_BLOCK = 1 << 16  # number of user vectors in memory in double precision at a time
 
 
 @dataclass(frozen=True, eq=False)
 class OnlineSettings:
     """Settings of the online phase that follow from training."""
 
-    noise_var: float | FloatArray
-    """Noise variance, one for all items or one for each."""
-    gamma: float
-    """Number added to the diagonal of the population covariance."""
-    xi: float | None = None
-    """Point at which the logistic likelihood of binary feedback is expanded."""
+    noise_var: float | FloatArray  # noise variance, one for all items or one for each
+    gamma: float  # number added to the diagonal of the population covariance
+    xi: float | None = None  # point at which the logistic likelihood of binary feedback is expanded
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,24 +33,18 @@ class UserSums:
     """Sums over the users that the online phase needs."""
 
     n_users: float
-    vectors: FloatArray
-    """Sum of the users' vectors, shape (d,)."""
-    products: FloatArray
-    """Sum of the outer products of the users' vectors, shape (d, d)."""
-    counts: FloatArray
-    """Number of reactions to each item, shape (items,)."""
-    errors: FloatArray
-    """Sum of squared errors at the reactions to each item, shape (items,)."""
-    scores: FloatArray
-    """Sum of squared predictions at the reactions to each item, shape (items,)."""
+    vectors: FloatArray  # sum of the users' vectors, shape (d,)
+    products: FloatArray  # sum of the outer products of the users' vectors, shape (d, d)
+    counts: FloatArray  # number of reactions to each item, shape (items,)
+    errors: FloatArray  # sum of squared errors at the reactions to each item, shape (items,)
+    scores: FloatArray  # sum of squared predictions at the reactions to each item, shape (items,)
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
     """Propagated posterior means (eq:pos_i) and, where they were asked for, variances."""
 
-    items: Float32Array
-    """Item vectors, shape (items, d)."""
+    items: Float32Array  # item vectors, shape (items, d)
     users: UserSums
     item_variances: Float32Array | None = None
 
@@ -144,10 +131,8 @@ def logits_as_rewards(linear: Linear, xi: float) -> Linear:
     return Linear(items, variances, np.append(linear.prior_mean, 1.0), cov)
 
 
-NOISE_FACTORS = (0.25, 0.5, 2.0)
-"""Candidates for the noise variance, as multiples of the estimate."""
-GAMMA_FACTORS = (0.1, 10.0, 100.0)
-"""Candidates for gamma, as multiples of the setting."""
+NOISE_FACTORS = (0.25, 0.5, 2.0)  # candidates for the noise variance, as multiples of the estimate
+GAMMA_FACTORS = (0.1, 10.0, 100.0)  # candidates for gamma, as multiples of the setting
 
 
 def tuned_online_settings(

@@ -25,8 +25,7 @@ from igcf.training.variational.population import Vectors, user_sums
 
 SMALL = 1 << 22
 """Number of entries below which torch uses one thread: its threads spin, and gain little beside sparse products."""
-LOWEST_RATE = 0.05
-"""Share of the learning rate at which the cosine schedule ends."""
+LOWEST_RATE = 0.05  # share of the learning rate at which the cosine schedule ends
 
 
 class Trainer:
