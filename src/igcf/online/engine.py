@@ -14,7 +14,7 @@ from igcf.online.backend.numpy_items import described
 from igcf.online.backend.types import Arrays, Evidence, Mixture, Moments, Selection
 from igcf.online.belief import Belief, decay
 from igcf.online.learning import monotone_learning
-from igcf.online.state import ScoredBlock, Stale, State, Tracked, scored_blocks
+from igcf.online.state import Stale, State, Tracked, scored_blocks
 
 if TYPE_CHECKING:
     from igcf.online.new_items.update import NewItems
@@ -58,7 +58,7 @@ class ScoringEngine:
 
     keeps_items: ClassVar[bool] = True  # whether means and variances of all items are kept between answers
     of_items: ClassVar[tuple[str, ...]] = (
-        "model", "new_items", "_items", "_mixture", "_blocks", "_block_arrays", "_monotone", "_prior_moments",
+        "model", "new_items", "_items", "_mixture", "_blocks", "_monotone", "_prior_moments",
     )  # fmt: skip
     """Attributes that hold items, not users: engines of the same items share them."""
 
@@ -80,24 +80,17 @@ class ScoringEngine:
         )
         self._mixture = Mixture.from_model(model)
         self._blocks = scored_blocks(model, self._items)
-        self._block_arrays = tuple(block.arrays for block in self._blocks)
         self._monotone = monotone_learning(model)
 
     def _moments_of_prior(self, known: Moments | None = None) -> Moments:
         """Moments of all items at the prior; `known` are those of the items that the model was trained on."""
-        rows = None if known is None else self.model.added
-        z: Arrays
-        if rows is None:
-            z = tuple(each[0] for each in self._z_of(self.prior.mean[None]))
-            moments = Moments(z, self._z_variances_of(self.prior.cov))
-        else:
-            pairs = zip(self._items, self._spans, strict=True)
-            z = tuple(items[rows] @ self.prior.mean[span].astype(items.dtype) for items, span in pairs)
-            own, n = (z, self._z_variances_of(self.prior.cov, rows)), self.model.n_trained
-            parts = zip(known or (), own, strict=True)
-            moments = Moments(
-                *(tuple(np.concatenate([a[:n], b]) for a, b in zip(*part, strict=True)) for part in parts)
-            )
+        rows, n = None if known is None else self.model.added, self.model.n_trained
+        z = tuple(each[0] for each in self._z_of(self.prior.mean[None], rows))
+        moments = Moments(z, self._z_variances_of(self.prior.cov, rows))
+        if known is not None:
+            pairs = zip(known, moments, strict=True)
+            parts = [[np.concatenate([a[:n], b]) for a, b in zip(*pair, strict=True)] for pair in pairs]
+            moments = Moments(*map(tuple, parts))
         for shared in (*moments.z, *moments.variances):
             shared.setflags(write=False)
         return moments
@@ -239,8 +232,8 @@ class ScoringEngine:
                 rewards = np.stack([channel.reward.of(own_values) for channel in self.model.channels], axis=1)
             else:
                 rewards = self._monotone.rewards_of(self.belief_means, self.belief_covs, own_rows, own_values)
-            for block in self._blocks:
-                self._observe_block(block, own_rows, rewards, state)
+            for number in range(len(self.model.channels)):
+                self._observe_channel(number, own_rows, np.ascontiguousarray(rewards[:, number]), state)
         self._finish_update(state, rows.shape[1])
 
     def observe_one(self, row: int, value: float, by: FloatArray | None = None) -> None:
@@ -253,31 +246,26 @@ class ScoringEngine:
         if by is not None:
             mean += by
         if self._monotone is None:
-            rewards = tuple([block.rewards_of(value) for block in self._blocks])
+            channels = self.model.channels
+            rewards = tuple([tuple([channels[n].reward.of_one(value) for n in own]) for _, own in self.model.blocks])
         else:
             rewards = self._monotone.rewards_of_one(mean, cov, row, value)
         moments = state.first_user if isinstance(state, Tracked) else NO_MOMENTS
-        backend.loops.observe_and_rescore(mean, cov, row, self._block_arrays, rewards, moments)
+        backend.loops.observe_and_rescore(mean, cov, row, self._blocks, rewards, moments)
         if by is not None:
             mean -= by
         self._finish_update(state, 1)
 
-    def _observe_block(self, block: ScoredBlock, rows: IntArray, rewards: FloatArray, state: Tracked | Stale) -> None:
-        """Update one block of all users' vectors by a reaction each, and everything that is scored by it."""
-        for number, channel in zip(block.numbers, block.channels, strict=True):
-            evidence = Evidence(
-                channel.vectors[rows].astype(np.float64),
-                np.ascontiguousarray(rewards[:, number]),
-                channel.noise_var[rows],
-                np.full(self.n_users, channel.link == "logit"),
-            )
-            w, steps = backend.loops.update_beliefs(self.belief_means, self.belief_covs, channel.start, evidence)
-            if isinstance(state, Stale):
-                continue
-            for place in block.arrays.places:
+    def _observe_channel(self, number: int, rows: IntArray, rewards: FloatArray, state: Tracked | Stale) -> None:
+        """Update all users' vectors by what a reaction each reveals in one channel, and all that is scored by them."""
+        channel = self.model.channels[number]
+        is_logit = np.full(self.n_users, channel.link == "logit")
+        evidence = Evidence(channel.vectors[rows].astype(np.float64), rewards, channel.noise_var[rows], is_logit)
+        w, steps = backend.loops.update_beliefs(self.belief_means, self.belief_covs, channel.start, evidence)
+        for place, span in enumerate(self._spans):
+            if isinstance(state, Tracked) and span.start == channel.start:
                 z, variances = state.moments.z[place], state.moments.variances[place]
-                if self._scratch is None:
-                    self._scratch = np.empty_like(z)
+                self._scratch = np.empty_like(z) if self._scratch is None else self._scratch
                 products = np.matmul(w.astype(z.dtype), self._items[place].T, out=self._scratch)
                 backend.loops.rescore_users(products, steps, z, variances)
 
@@ -360,11 +348,11 @@ class ScoringEngine:
             state.z = self._z_of(self.belief_means)
         return state.z
 
-    def _z_of(self, users: FloatArray) -> Arrays:
-        """Each scored channel's item vectors times user vectors (users, d), arrays (users, items)."""
+    def _z_of(self, users: FloatArray, rows: IntArray | None = None) -> Arrays:
+        """Each scored channel's item vectors, all or those at `rows`, times user vectors, arrays (users, items)."""
         found = []
-        for items, span in zip(self._items, self._spans, strict=True):
-            own = users[:, span].astype(items.dtype)
+        for every, span in zip(self._items, self._spans, strict=True):
+            items, own = every if rows is None else every[rows], users[:, span].astype(every.dtype)
             # for one user a matrix-vector product, which reads the items once, in order
             found.append(backend.loops.multiply(items, own[0])[None] if len(own) == 1 else np.asarray(own @ items.T))
         return tuple(found)

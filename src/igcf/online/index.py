@@ -230,7 +230,7 @@ class IndexedEngine(ScoringEngine):
 
     def variances_at(self, rows: IntArray) -> AnyFloatArray:
         """Return the variances of some items, (rows,)."""
-        z = self._z_at(self.belief_means[0], rows)
+        z = tuple(each[0] for each in self._z_of(self.belief_means, rows))
         return variances_from(self._mixture, z, self._z_variances_of(self.belief_covs[0], rows))
 
     def describe(
@@ -289,13 +289,9 @@ class IndexedEngine(ScoringEngine):
         belief = Belief(self.belief_means[0] if draw is None else draw, self.belief_covs[0])
         return self._search.candidates(belief, nu, k, available)
 
-    def _z_at(self, user: FloatArray, rows: IntArray) -> Arrays:
-        pairs = zip(self._items, self._spans, strict=True)
-        return tuple(backend.loops.multiply(items[rows], user[span].astype(items.dtype)) for items, span in pairs)
-
     def _means_for(self, user: FloatArray, rows: IntArray) -> AnyFloatArray:
         """Expected rewards of some items for a user's vector, with the user's offset, (rows,)."""
-        own = expected_from(self._mixture, self._z_at(user, rows))
+        own: AnyFloatArray = expected_from(self._mixture, self._z_of(user[None], rows))[0]
         return own if self._offsets is None else own + self._offsets[0, rows]
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from igcf.model import Channel, Model
+from igcf.model import Model
 from igcf.online.backend.types import Arrays, Block, Moments
 
 
@@ -46,32 +46,13 @@ class Stale:
 State = Tracked | Stale
 
 
-@dataclass(frozen=True, eq=False)
-class ScoredBlock:
-    """A block of the user's vector: the channels with vectors in it, and which of them are scored."""
-
-    channels: tuple[Channel, ...]
-    numbers: tuple[int, ...]  # numbers of these channels in the model
-    arrays: Block
-
-    def rewards_of(self, value: float) -> tuple[float, ...]:
-        """The reward of a reaction in each channel; NaN reveals nothing."""
-        return tuple([channel.reward.of_one(value) for channel in self.channels])
-
-
-def scored_blocks(model: Model, items: Arrays) -> tuple[ScoredBlock, ...]:
+def scored_blocks(model: Model, items: Arrays) -> tuple[Block, ...]:
     """Build the blocks of a model; `items` are the vectors of its scored channels in the precision of the engine."""
     found = []
     for span, numbers in model.blocks:
-        channels = tuple(model.channels[number] for number in numbers)
+        channels = [model.channels[number] for number in numbers]
         places = tuple(place for place, number in enumerate(model.scored) if number in numbers)
-        arrays = Block(
-            span.start,
-            tuple(channel.vectors for channel in channels),
-            tuple(channel.noise_var for channel in channels),
-            np.array([channel.link == "logit" for channel in channels]),
-            tuple(items[place] for place in places),
-            places,
-        )
-        found.append(ScoredBlock(channels, numbers, arrays))
+        vectors, noise = tuple(each.vectors for each in channels), tuple(each.noise_var for each in channels)
+        is_logit = np.array([each.link == "logit" for each in channels])
+        found.append(Block(span.start, vectors, noise, is_logit, tuple(items[place] for place in places), places))
     return tuple(found)
