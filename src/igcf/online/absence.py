@@ -57,17 +57,14 @@ class LinearAbsence(_Absence):
         self.span, self.channels, self.n_items = span, channels, model.n_items
         self.prior_mean = model.prior_mean[span]
         self._frame, _ = uncertain_directions(model.prior_cov[span, span])
-        self.total = sum(
-            (_weighted_square(channel.vectors, 1.0 / channel.noise_var) for channel in channels),
-            np.zeros((len(self.prior_mean),) * 2),
-        )  # sum over channels and items of x x' / noise, shape (d, d)
+        squares = (_weighted_square(channel.vectors, 1.0 / channel.noise_var) for channel in channels)
+        self.total = sum(squares, np.zeros((len(self.prior_mean),) * 2))  # of x x' / noise of all items, shape (d, d)
         self._cov_of_all = self._cov(self.total)
 
     def with_prior(self, mean: FloatArray, cov: FloatArray) -> "LinearAbsence":
         """Return the same sums over items under another prior."""
         other = copy(self)
-        other.prior_mean = mean
-        other._frame, _ = uncertain_directions(cov)
+        other.prior_mean, other._frame = mean, uncertain_directions(cov)[0]
         other._cov_of_all = other._cov(self.total)
         return other
 
@@ -78,7 +75,7 @@ class LinearAbsence(_Absence):
         """
         channels = channels or self.channels
         precision, cov = self.total, self._cov_of_all
-        if record.weight != 1.0 or len(record.later) or self._has_added(record):
+        if record.weight != 1.0 or len(record.later) or (record.rows >= self.n_items).any():
             precision = self._precision(record, channels)
             cov = self._cov(precision)
         information = np.zeros(len(self.prior_mean))
@@ -86,9 +83,6 @@ class LinearAbsence(_Absence):
             rewards = channel.reward.of(record.values)
             backend.loops.add_information(channel.vectors, channel.noise_var, record.rows, rewards, information)
         return self.prior_mean + cov @ (information - precision @ self.prior_mean), cov
-
-    def _has_added(self, record: Record) -> bool:
-        return bool(len(record.rows)) and int(record.rows.max()) >= self.n_items
 
     def _precision(self, record: Record, channels: Sequence[Channel]) -> FloatArray:
         """What all evidence adds to the precision: absent items at their weight, reactions at one."""
@@ -188,17 +182,10 @@ class LogisticAbsence(_Absence):
             weights.append(-record.weight / channel.noise_var[record.later])
         if not parts:
             parts, weights = [np.zeros((0, len(information)), dtype=np.float32)], [np.zeros(0)]
-        return RecordTerms(
-            self._absent_vectors,
-            self._absent_noise,
-            slope,
-            record.weight,
-            parts[0] if len(parts) == 1 else np.concatenate(parts),
-            (weights[0] if len(weights) == 1 else np.concatenate(weights)).astype(np.float32),
-            information,
-            self.prior_mean,
-            self._frame,
-        )
+        own_x = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        own_weights = np.concatenate(weights).astype(np.float32)
+        absent, known = (self._absent_vectors, self._absent_noise), (self.prior_mean, self._frame)
+        return RecordTerms(*absent, slope, record.weight, own_x, own_weights, information, *known)
 
     def _nearest_level(self, record: Record) -> int:
         """The level at which the population would have as many reactions as this record stands for."""

@@ -71,35 +71,6 @@ def logged_record(model: Model, reactions: list[tuple[str, float | None]], until
     """Check logged reactions from outside and return them as a record; None if the list is empty."""
     if not reactions:
         return None
-    later: IntArray = NO_ROWS
-    if until is not None and model.appeared is not None:
-        later = np.flatnonzero(model.appeared > until)
-    return logged_evidence(model).record(*_checked(model, reactions), later)
-
-
-def without_items(model: Model, record: Record, rows: Sequence[int]) -> Record:
-    """Return the record without its reactions to some items, which say nothing by their absence either.
-
-    The weight of absence stays that of the whole record.
-    """
-    is_gone = np.isin(record.rows, rows)
-    if not is_gone.any():
-        return record
-    gone = record.rows[is_gone & (record.rows < model.n_trained)]
-    return record._replace(
-        rows=record.rows[~is_gone], values=record.values[~is_gone], later=np.union1d(record.later, gone)
-    )
-
-
-def check_pairs(argument: str, reactions: list[Any]) -> None:
-    """Refuse reactions other than (item_id, value) pairs."""
-    if not (set(map(type, reactions)) <= {tuple, list} and set(map(len, reactions)) <= {2}):
-        wrong = next(each for each in reactions if type(each) not in (tuple, list) or len(each) != 2)
-        raise ConfigError(f"{argument} takes (item_id, value) pairs, got {wrong!r}")
-
-
-def _checked(model: Model, reactions: list[tuple[str, float | None]]) -> tuple[IntArray, FloatArray]:
-    """Return the rows and values of logged reactions, or refuse what is wrong with them."""
     check_pairs("logged", reactions)
     item_ids, given = zip(*reactions, strict=True)
     try:
@@ -113,7 +84,28 @@ def _checked(model: Model, reactions: list[tuple[str, float | None]]) -> tuple[I
             f"logged reaction to item {missing!r} has no value; leave it out of the log, which says the same, or give "
             "it as shown"
         )
-    return rows, np.array(values)
+    is_known = until is not None and model.appeared is not None
+    later = np.flatnonzero(model.appeared > until) if is_known else NO_ROWS  # type: ignore[operator]
+    return logged_evidence(model).record(rows, np.array(values), later)
+
+
+def without_items(model: Model, record: Record, rows: Sequence[int]) -> Record:
+    """Return the record without its reactions to some items, which say nothing by their absence either.
+
+    The weight of absence stays that of the whole record.
+    """
+    is_gone = np.isin(record.rows, rows)
+    if not is_gone.any():
+        return record
+    later = np.union1d(record.later, record.rows[is_gone & (record.rows < model.n_trained)])
+    return record._replace(rows=record.rows[~is_gone], values=record.values[~is_gone], later=later)
+
+
+def check_pairs(argument: str, reactions: list[Any]) -> None:
+    """Refuse reactions other than (item_id, value) pairs."""
+    if not (set(map(type, reactions)) <= {tuple, list} and set(map(len, reactions)) <= {2}):
+        wrong = next(each for each in reactions if type(each) not in (tuple, list) or len(each) != 2)
+        raise ConfigError(f"{argument} takes (item_id, value) pairs, got {wrong!r}")
 
 
 def learn_record(engine: ScoringEngine, record: Record, model: Model, keep: float = 1.0) -> Belief:
@@ -233,12 +225,8 @@ def record_channels(model: Model) -> tuple[tuple[Channel, ...], ...]:
     def compute() -> tuple[tuple[Channel, ...], ...]:
         temperature = model.usage.record_temperature
         factors = {"identity": temperature.linear, "logit": temperature.logistic}
-        own = [
-            channel
-            if factors[channel.link] == 1.0
-            else replace(channel, noise_var=channel.noise_var * factors[channel.link])
-            for channel in model.channels
-        ]
+        pairs = [(each, factors[each.link]) for each in model.channels]
+        own = [each if factor == 1.0 else replace(each, noise_var=each.noise_var * factor) for each, factor in pairs]
         return tuple(tuple(own[number] for number in numbers) for _, numbers in model.blocks)
 
     return model.computed("record channels", compute)

@@ -59,14 +59,9 @@ class Evidence:
         return other
 
     @property
-    def rows(self) -> list[int]:
-        """Rows of the items shown, oldest reaction first."""
-        return list(self.shown)
-
-    @property
-    def values(self) -> list[float]:
-        """Values of the reactions to them."""
-        return [event.value for event in self.shown.values()]
+    def reactions(self) -> tuple[list[int], list[float]]:
+        """Rows of the items shown, oldest reaction first, and values of the reactions to them."""
+        return list(self.shown), [event.value for event in self.shown.values()]
 
     def has(self, row: int) -> bool:
         """Whether the user reacted to an item, or was shown it."""
@@ -101,7 +96,7 @@ class Evidence:
 
     def in_force(self, model: Model) -> Record | None:
         """Return the logged record without the items that the user reacted to since."""
-        return None if self.record is None else without_items(model, self.record, self.rows)
+        return None if self.record is None else without_items(model, self.record, list(self.shown))
 
     def shifts(self, model: Model) -> dict[int, FloatArray]:
         """Return how far contexts moved the user's vector, by the row of the item of the reaction."""

@@ -153,7 +153,8 @@ class Session:
 
     def _learn_past(self, known: Belief | LoggedBelief | None) -> None:
         """Bring the engine to the belief after the logged reactions and the history."""
-        engine, model, rows = self._engine, self._personal_model(), self._evidence.rows
+        engine, model = self._engine, self._personal_model()
+        rows, values = self._evidence.reactions
         record = self._evidence.in_force(model)
         if model.population is not None and not rows and record is None:
             assert self._encoded is not None  # noqa: S101
@@ -170,7 +171,7 @@ class Session:
         if known is not None and (rows or record is not None):
             engine.set_belief(known, offset=engine.offset_of())
         elif rows:
-            values, shifts = self._evidence.values, self._evidence.shifts(model)
+            shifts = self._evidence.shifts(model)
             learned = belief_from_history(model, rows, values, forgetting, start, shifts)
             engine.set_belief(learned, offset=engine.offset_of())
 
@@ -457,7 +458,7 @@ class Session:
         """Split an item's expected reward into the prior, and what each reaction, or absence, added."""
         model, own = self._serving.model, self._evidence
         row = model.item_row(item_id)
-        shown = Shown(own.rows, own.values, self._recommender.forgetting, own.shifts(model))
+        shown = Shown(*own.reactions, self._recommender.forgetting, own.shifts(model))
         parts = parts_of_mean(self._personal_model(), own.in_force(model), shown, row)
         attributes = attribute_contributions(model, self._encoded, self._given, row)
         prior, mean = parts.prior if not attributes else model.expected_of(model.prior_mean, row), parts.total
