@@ -46,10 +46,8 @@ class Recommendation(NamedTuple):
     """The rank that `mean` alone would have given it: further down than `rank` means shown in order to learn."""
     chance: float = math.nan
     """Probability that the user is satisfied if they react to the item; of a reaction, where every one is a success."""
-    low: float = math.nan
-    """Lower end of the chance's 80 % interval."""
-    high: float = math.nan
-    """Upper end of the chance's 80 % interval."""
+    low: float = math.nan  # lower and
+    high: float = math.nan  # upper end of the chance's 80 % interval
     propensity: float = math.nan
     """Probability that this slot showed this item, given the items above it; NaN: not known, or kept in reserve."""
     propensity_error: float = math.nan
@@ -109,12 +107,10 @@ class Explanation:
 
     item_id: str
     prior: float
-    contributions: tuple[Contribution, ...]
-    """Of the shown reactions, oldest first."""
+    contributions: tuple[Contribution, ...]  # of the shown reactions, oldest first
     mean: float
     std: float
-    logged: tuple[Contribution, ...] = ()
-    """Of the logged reactions."""
+    logged: tuple[Contribution, ...] = ()  # of the logged reactions
     absence: float = 0.0
     """What it adds that all other items are absent from the logged record."""
     chance: float = math.nan

@@ -38,7 +38,8 @@ class CandidateLog:
         if policy.propensity != "exact":
             raise ConfigError(f"{policy} draws its answers; evaluate ucb, info-ucb or greedy from a log")
         self.model = model
-        self._columns: dict[str, list[Sequence[float]]] = {name: [] for name in _SLOTS}
+        names = ("propensities", "slot_propensities", "rewards", "candidate", "candidate_slots", "expected", "own")
+        self._columns: dict[str, list[Sequence[float]]] = {name: [] for name in names}
         self._users: list[str] = []
         self._items: list[Sequence[str]] = []
         self._contexts: list[Any] = []
@@ -55,17 +56,13 @@ class CandidateLog:
             return False
         own, chances = [pick.item_id for pick in picks], session.chances().chance
         rows = [self.model.known_row(item) for item in items]
-        found = {
-            "rewards": answer.rewards,
-            "propensities": answer.propensities,
-            "slot_propensities": answer.slot_propensities,
-            "candidate": [float(_best_left(own, items[:slot]) == item) for slot, item in enumerate(items)],
-            "candidate_slots": [float(item == mine) for item, mine in zip(items, own, strict=True)],
-            "expected": [0.0 if row is None else float(chances[row]) for row in rows],
-            "own": [pick.chance for pick in picks],
-        }
-        for name, column in found.items():
-            self._columns[name].append(column)
+        best_left = [next(each for each in own if each not in items[:slot]) for slot in range(len(items))]
+        candidate = [float(best == item) for best, item in zip(best_left, items, strict=True)]
+        candidate_slots = [float(item == mine) for item, mine in zip(items, own, strict=True)]
+        expected = [0.0 if row is None else float(chances[row]) for row in rows]
+        found = (*answer[2:], candidate, candidate_slots, expected, [pick.chance for pick in picks])
+        for column, values in zip(self._columns.values(), found, strict=True):
+            column.append(values)
         self._users.append(answer.user)
         self._items.append(items)
         self._contexts.append(session.belief.mean)
@@ -108,13 +105,6 @@ class CandidateLog:
         }
 
 
-_SLOTS = ("rewards", "propensities", "slot_propensities", "candidate", "candidate_slots", "expected", "own")
-
-
-def _best_left(own: Sequence[str], above: Sequence[str]) -> str:
-    return next(item for item in own if item not in above)
-
-
 def candidate_on_file(path: Path, model: Model, policy: Policy) -> CandidateLog:
     """Read a log with propensities and play it to a candidate: each user's answers in the order of the file.
 
@@ -151,19 +141,20 @@ def _answers(path: Path, model: Model) -> Iterator[tuple[str, list[float | None]
         except FeedbackError as error:
             raise DataError(f"{path}: row {number}: {error}") from error
     has_answers, has_slots = "answer" in frame.columns, "slot_propensity" in frame.columns
-    key = (lambda pair: pair[1]["answer"]) if has_answers else (lambda pair: pair[0])
-    for _, group in groupby(enumerate(rows), key=key):
+    for _, group in groupby(enumerate(rows), key=lambda pair: pair[1]["answer"] if has_answers else pair[0]):
         own = [row for _, row in group]
+        user, items, chances = (
+            str(own[0]["user"]),
+            [str(row["item"]) for row in own],
+            [row["propensity"] for row in own],
+        )
         if len({row["user"] for row in own}) > 1:
             raise DataError(f"{path}: answer {own[0]['answer']!r} has rows of several users; number every answer apart")
         values = [None if row["value"] is None or isnan(row["value"]) else float(row["value"]) for row in own]
-        chances = [float(row["propensity"]) for row in own]
-        slots = (
-            [row["slot_propensity"] for row in own] if has_slots else chances if len(own) == 1 else [np.nan] * len(own)
-        )
+        unknown = chances if len(own) == 1 else [np.nan] * len(own)
+        slots = [row["slot_propensity"] for row in own] if has_slots else unknown
         rewards = [0.0 if value is None else float(model.reward.is_satisfied(value)) for value in values]
-        user = str(own[0]["user"])
-        yield user, values, LoggedAnswer(user, [str(row["item"]) for row in own], chances, slots, rewards)
+        yield user, values, LoggedAnswer(user, items, chances, slots, rewards)
 
 
 def _read(path: Path) -> "pl.DataFrame":

@@ -4,7 +4,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from igcf.arrays import FloatArray, IntArray
 from igcf.model import Model
@@ -46,18 +45,14 @@ class ChanceScale:
         reward, calibration = model.reward, model.calibration
         self._numbers = calibration.slope, calibration.shift, calibration.spread
         self._line = float(reward.of(reward.threshold))
-        is_every_reaction_a_success = reward.threshold <= reward.low
-        liked = (
-            number
-            for number, channel in enumerate(model.channels)
-            if (channel.link, channel.reward.kind) == ("logit", "liked")
-            and channel.reward.threshold == reward.threshold
-        )
         if reward.kind in ("raw", "scaled"):
             self.form = "value"
-        else:
-            self.liked = None if is_every_reaction_a_success else next(liked, None)
-            self.form = "probability" if self.liked is None else "liked"
+            return
+        wanted = ("logit", "liked", reward.threshold)
+        kinds = [(channel.link, channel.reward.kind, channel.reward.threshold) for channel in model.channels]
+        if reward.threshold > reward.low and wanted in kinds:  # else every reaction is a success
+            self.liked = kinds.index(wanted)
+        self.form = "probability" if self.liked is None else "liked"
 
     @cached_property
     def base(self) -> "ItemBase | None":
@@ -83,13 +78,11 @@ class ChanceScale:
     def of_engine(self, engine: "ScoringEngine", rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
         """Compute the chances of an engine's only user at some items, from their expected rewards."""
         if self.liked is not None:
-            return self._from_logit(*engine.z_moments_at(self.liked, rows), rows)
-        return self.from_expectation(rows, means, stds)
-
-    def _from_logit(self, m: npt.ArrayLike, v: npt.ArrayLike, rows: IntArray) -> Chances:
-        """Chances from the mean and variance of the logit, before calibration."""
-        slope, _, spread = self._numbers
-        return Chances(*logit_chances(m, v, slope, spread, self.items.at(rows)))
+            slope, _, spread = self._numbers
+            return Chances(*logit_chances(*engine.z_moments_at(self.liked, rows), slope, spread, self.items.at(rows)))
+        if self.form == "value":
+            return Chances(*value_chances(means, stds, self.model.item_noise[rows], self._line))
+        return Chances(*probability_chances(means, stds, *self._numbers))
 
     def item_deviations(self, rows: IntArray | list[int], means: FloatArray) -> FloatArray | None:
         """Return the variance of some items' expected rewards that is due to the items; None: unknown."""
@@ -97,12 +90,6 @@ class ChanceScale:
             return None
         share = sigmoid(self.base.logit[rows])
         return np.asarray(np.abs(means) * (1.0 - share) * np.sqrt(self.base.variance[rows]))
-
-    def from_expectation(self, rows: IntArray, means: FloatArray, stds: FloatArray) -> Chances:
-        """Chances where they follow from expected values or probabilities."""
-        if self.form == "value":
-            return Chances(*value_chances(means, stds, self.model.item_noise[rows], self._line))
-        return Chances(*probability_chances(means, stds, *self._numbers))
 
 
 HALVES = np.geomspace(1.0, 1_000.0, 40)

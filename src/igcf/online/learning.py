@@ -114,23 +114,18 @@ def _learner(
 def rewards_of(model: Model, values: list[float]) -> FloatArray:
     """Return the rewards of some values in each channel of a model, shape (values, channels)."""
     numbers = np.array(values, dtype=np.float64)
-    rewards = np.empty((len(numbers), len(model.channels)))
-    for number, channel in enumerate(model.channels):
-        rewards[:, number] = channel.reward.of(numbers)
-    return rewards
+    return np.stack([channel.reward.of(numbers) for channel in model.channels], axis=1)
 
 
 def channels_of(model: Model) -> Channels:
     """Return the channels of a model as a backend takes them."""
-    return model.computed(
-        "channels",
-        lambda: Channels(
-            np.array([channel.start for channel in model.channels]),
-            tuple(channel.vectors for channel in model.channels),
-            tuple(channel.noise_var for channel in model.channels),
-            np.array([channel.link == "logit" for channel in model.channels]),
-        ),
-    )
+
+    def compute() -> Channels:
+        starts, is_logit = zip(*((each.start, each.link == "logit") for each in model.channels), strict=True)
+        vectors, noise = zip(*((each.vectors, each.noise_var) for each in model.channels), strict=True)
+        return Channels(np.array(starts), vectors, noise, np.array(is_logit))
+
+    return model.computed("channels", compute)
 
 
 class MonotoneLearning:
@@ -185,12 +180,6 @@ def monotone_learning(model: Model) -> MonotoneLearning | None:
     return model.computed("monotone learning", lambda: _classes(model))
 
 
-def worst_value(model: Model) -> float:
-    """Return the worst reaction: the log's lowest value, or one below it where that is a success."""
-    reward = model.reward
-    return reward.low if reward.threshold > reward.low else reward.low - 1.0
-
-
 def _classes(model: Model) -> MonotoneLearning | None:
     reward = model.reward
     if not all(channel.reward.kind in STEPS for channel in model.channels) or reward.kind not in STEPS:
@@ -199,5 +188,5 @@ def _classes(model: Model) -> MonotoneLearning | None:
         return None
     kinds = ("satisfied", "liked")
     thresholds = {channel.reward.threshold for channel in model.channels if channel.reward.kind in kinds}
-    worst = worst_value(model)
+    worst = reward.low if reward.threshold > reward.low else reward.low - 1.0  # one below the lowest if that succeeds
     return MonotoneLearning(model, [worst, *sorted(each for each in thresholds if each > worst)])
