@@ -49,8 +49,7 @@ class Attributes:
             if len(column) != self.n_items:
                 raise DataError(f"the column {name} has {len(column)} entries, there are {self.n_items} items")
         for name, column in self.numbers.items():
-            if np.isinf(column).any():
-                row = int(np.flatnonzero(np.isinf(column))[0])
+            for row in np.flatnonzero(np.isinf(column))[:1]:
                 raise DataError(f"the number {name!r} of item row {row} is {column[row]}; expected a finite number")
 
     def _columns(self) -> Iterator[tuple[str, Any]]:

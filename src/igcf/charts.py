@@ -118,16 +118,13 @@ def _bars(bars: Sequence[Bar], width: int, most: float) -> tuple[float, list[str
 
     parts, top = [], 4.0
     for bar in bars:
-        if is_above:
-            for words in wrap(bar.label, int(width / LETTER)):
-                parts.append(f'<text x="0" y="{top + 10:.0f}">{escape(words)}</text>')
-                top += LINE
-        else:
+        for words in wrap(bar.label, int(width / LETTER)) if is_above else ():
+            parts.append(f'<text x="0" y="{top + 10:.0f}">{escape(words)}</text>')
+            top += LINE
+        if not is_above:
             parts.append(f'<text class="end" x="{left - 10:.0f}" y="{top + 15:.0f}">{escape(bar.label)}</text>')
-        end = x(bar.value)
-        parts.append(
-            f'<rect class="{bar.tone}" x="{left:.1f}" y="{top:.0f}" width="{end - left:.1f}" height="20" rx="3"/>'
-        )
+        end, at = x(bar.value), f'x="{left:.1f}" y="{top:.0f}"'
+        parts.append(f'<rect class="{bar.tone}" {at} width="{end - left:.1f}" height="20" rx="3"/>')
         if bar.low is not None and bar.high is not None:
             parts.append(f'<path class="whisker" d="M{x(bar.low):.1f} {top + 10:.0f}H{x(bar.high):.1f}"/>')
             end = max(end, x(bar.high))
@@ -181,19 +178,18 @@ def _lines(
 def _curve(line: Line, x: Callable[[float], float], y: Callable[[float], float]) -> list[str]:
     """Draw one curve with what is around it."""
     kept = sorted({*range(0, len(line.x), max(1, ceil(len(line.x) / MOST_POINTS))), len(line.x) - 1})
-    points = [f"{x(line.x[at]):.1f} {y(line.y[at]):.1f}" for at in kept]
+
+    def points(values: Sequence[float]) -> list[tuple[str, str]]:
+        return [(f"{x(line.x[at]):.1f}", f"{y(values[at]):.1f}") for at in kept]
+
     parts = []
     if line.low:
-        upper = [f"{x(line.x[at]):.1f} {y(line.high[at]):.1f}" for at in kept]
-        lower = [f"{x(line.x[at]):.1f} {y(line.low[at]):.1f}" for at in reversed(kept)]
-        parts.append(f'<path class="band {line.tone}" d="M{"L".join([*upper, *lower])}Z"/>')
+        around = map(" ".join, [*points(line.high), *reversed(points(line.low))])
+        parts.append(f'<path class="band {line.tone}" d="M{"L".join(around)}Z"/>')
     shape = "guide" if line.tone == "guide" else f"line {line.tone}"
-    parts.append(f'<path class="{shape}" d="M{"L".join(points)}"/>')
-    if line.has_points:
-        parts += [
-            f'<circle class="{line.tone}" cx="{x(line.x[at]):.1f}" cy="{y(line.y[at]):.1f}" r="3.5"/>' for at in kept
-        ]
-    return parts
+    parts.append(f'<path class="{shape}" d="M{"L".join(map(" ".join, points(line.y)))}"/>')
+    marks = points(line.y) if line.has_points else ()
+    return parts + [f'<circle class="{line.tone}" cx="{left}" cy="{top}" r="3.5"/>' for left, top in marks]
 
 
 def chart_style() -> str:

@@ -25,8 +25,7 @@ def at_most_threads(number: int, libraries: Sequence[Library] = ALL_LIBRARIES) -
                 before = module.get_num_threads()
                 restore.callback(module.set_num_threads, before)
                 module.set_num_threads(min(before, number))
-        pools = [name for name in ("blas", "openmp") if name in libraries]
-        if pools:
+        if pools := [name for name in ("blas", "openmp") if name in libraries]:
             from threadpoolctl import ThreadpoolController
 
             controller = ThreadpoolController()
@@ -54,11 +53,9 @@ def one_thread_for_new_libraries() -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in VARIABLES:
+            os.environ.pop(name)
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def prefer_one_thread() -> None:

@@ -48,14 +48,14 @@ class ItemTable:
                 f"{next(iter(known))!r}: expected the same ids in both"
             )
         rows = [self._described(log.item(row)) for row in range(log.n_items)]
+        titles = tuple(item.title or item.id for item in rows) if any(item.title for item in rows) else log.titles
+        categories = tuple(item.categories for item in rows)
         attributes = Attributes.from_items(rows)
-        described = log.with_catalogue(
-            tuple(item.title or item.id for item in rows) if any(item.title for item in rows) else log.titles,
-            tuple(item.categories for item in rows) if any(item.categories for item in rows) else log.categories,
-            None if attributes.is_empty else attributes,
-        )
         return replace(
-            described,
+            log,
+            titles=titles,
+            categories=categories if any(categories) else log.categories,
+            attributes=None if attributes.is_empty else attributes,
             rare_items=tuple(map(self._described, log.rare_items)),
             defects=(*log.defects, *self._compared(in_log)),
             notes=(*log.notes, self.sentence),
@@ -93,21 +93,23 @@ def read_items(items: "str | Path | object", columns: Columns | None = None, id_
     column = id_text(table.frame[found["id"]])
     _check_ids(column, found["id"], table)
     frame = table.frame.filter(column.is_not_null())
-    entries: dict[str, Sequence[Any]] = {"id": column.drop_nulls().to_list()}
-    for what, name in found.items():
-        if what != "id":
-            entries[what] = _entries(what, frame[name], table.source)
-    numbers = _numbers(frame, [name for name in frame.columns if name not in found.values()], table.source)
-    if numbers:
+    entries: dict[str, Sequence[Any]] = {
+        what: _entries(what, frame[name], table.source) for what, name in found.items() if what != "id"
+    }
+    entries["id"] = column.drop_nulls().to_list()
+    others = [name for name in frame.columns if name not in found.values()]
+    if numbers := _numbers(frame, others, table.source):
         entries["numbers"] = [
             {name: value for name, value in zip(numbers, row, strict=True) if value is not None}
             for row in zip(*numbers.values(), strict=True)
         ]
-    unused = [name for name in frame.columns if name not in found.values() and name not in numbers]
-    sentence = f"items: {', '.join(f'{what} = {name}' for what, name in found.items())}"
-    sentence += f"; numbers: {', '.join(numbers)}" if numbers else ""
-    sentence += f"; not used: {', '.join(unused)}" if unused else ""
-    sentence += f"; {table.sentence}" if table.sentence else ""
+    sentences = (
+        f"items: {', '.join(f'{what} = {name}' for what, name in found.items())}",
+        f"numbers: {', '.join(numbers)}" if numbers else "",
+        f"not used: {', '.join(name for name in others if name not in numbers)}" if len(numbers) < len(others) else "",
+        table.sentence,
+    )
+    sentence = "; ".join(filter(None, sentences))
     rows = (dict(zip(entries, row, strict=True)) for row in zip(*entries.values(), strict=True))
     return ItemTable(tuple(Item(**row) for row in rows), sentence, table.findings.defects)
 

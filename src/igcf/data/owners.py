@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import polars as pl
@@ -21,7 +20,7 @@ from igcf.attributes import Attributes
 from igcf.data.columns import Columns
 from igcf.data.interactions import Interactions
 from igcf.data.reading import read_table
-from igcf.data.text_tables import UNREADABLE, TextTable, first_line, opened
+from igcf.data.text_tables import UNREADABLE, Opener, TextTable, first_line, opened
 from igcf.errors import DataError
 
 YEAR = re.compile(r"\((\d{4})\)\s*$")
@@ -42,7 +41,7 @@ OCCUPATIONS = (
 """Occupations of ML-1M by their codes."""
 
 
-def _member(path: Path, *names: str) -> Callable[[], IO[bytes]] | None:
+def _member(path: Path, *names: str) -> Opener | None:
     """Return what opens the first of these files that a folder or a zip archive holds; None where it has none."""
     if path.is_dir():
         found = next((path / name for name in names if (path / name).is_file()), None)
@@ -56,14 +55,13 @@ def _member(path: Path, *names: str) -> Callable[[], IO[bytes]] | None:
     return None if member is None else partial(archive.open, member)
 
 
-def _required(path: Path, *names: str) -> Callable[[], IO[bytes]]:
-    found = _member(path, *names)
-    if found is None:
+def _required(path: Path, *names: str) -> Opener:
+    if (found := _member(path, *names)) is None:
         raise DataError(f"{path} holds no {' or '.join(names)}; expected the files as their owner distributes them")
     return found
 
 
-def _whole(path: Path, opener: Callable[[], IO[bytes]]) -> bytes:
+def _whole(path: Path, opener: Opener) -> bytes:
     try:
         with opener() as file:
             return file.read()
@@ -71,7 +69,7 @@ def _whole(path: Path, opener: Callable[[], IO[bytes]]) -> bytes:
         raise DataError(f"{path} cannot be read: {first_line(error)}") from error
 
 
-def _table(path: Path, opener: Callable[[], IO[bytes]], names: Sequence[str], separator: str = "\t") -> pl.DataFrame:
+def _table(path: Path, opener: Opener, names: Sequence[str], separator: str = "\t") -> pl.DataFrame:
     """Read a table without header; rows may have fewer columns than `names`, but at least three."""
     table = TextTable(path, Columns(separator=separator, has_header=False), opener=opener)
     if len(table.names) < 3:
@@ -129,9 +127,8 @@ def _with_movies(
         try:
             item_id, title, own = parse(line)
         except ValueError as error:
-            raise DataError(
-                f"{path}: {file_name}: row {number}: {line!r}; expected a film with its title and genres"
-            ) from error
+            where = f"{path}: {file_name}: row {number}"
+            raise DataError(f"{where}: {line!r}; expected a film with its title and genres") from error
         known[item_id] = title, own
     films = [known.get(item_id, (item_id, [])) for item_id in log.item_ids]
     years = [YEAR.search(title) for title, _ in films]
@@ -151,16 +148,14 @@ def read_kuairec(path: Path) -> Interactions:
     Rows without a timestamp keep `MISSING_TIME`; a video's categories are the numbers of its tags.
     """
     place = path.parent if path.name in MATRIX else path
-    names = {"user_id": "user", "video_id": "item", "watch_ratio": "value", "timestamp": "timestamp"}
     table = TextTable(path, Columns(separator=","), opener=_required(place, *MATRIX))
-    missing = [name for name in names if name not in table.names and name != "timestamp"]
-    if missing:
+    names = dict(zip(("user_id", "video_id", "watch_ratio", "timestamp"), RATINGS, strict=True))
+    if missing := [name for name in list(names)[:3] if name not in table.names]:
         raise DataError(f"{path} has no column {', '.join(map(repr, missing))}; expected the files of KuaiRec")
     wanted = [name for name in names if name in table.names]
     frame = pl.concat(table.frames(wanted)).rename({name: names[name] for name in wanted})
     log = read_table(frame, name="kuairec", source=str(path))
-    opener = _member(place, VIDEO_TAGS)
-    if opener is None:
+    if (opener := _member(place, VIDEO_TAGS)) is None:
         return log
     tags = pl.concat(TextTable(path, Columns(separator=","), opener=opener).frames())
     of_video = dict(zip(tags["video_id"].to_list(), tags["feat"].str.extract_all(r"\d+").to_list(), strict=True))

@@ -62,16 +62,9 @@ class Success:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON and for the metadata of a model."""
-        return {
-            "satisfied": self.threshold,
-            "successes": self.n_successes,
-            "reactions": self.n_reactions,
-            "share": self.share,
-            "unrated": self.n_unrated,
-            "implicit": self.is_implicit,
-            "typical": list(self.typical),
-            "sentence": self.sentence,
-        }
+        counts = {"successes": self.n_successes, "reactions": self.n_reactions, "unrated": self.n_unrated}
+        said = {"share": self.share, "implicit": self.is_implicit, "sentence": self.sentence}
+        return {"satisfied": self.threshold, **counts, **said, "typical": list(self.typical)}
 
 
 def levels_of(values: Float32Array) -> tuple[Float32Array, IntArray]:
@@ -99,11 +92,29 @@ def success_in(
         satisfied: The threshold, if the caller has one; an error if no reaction reaches it, or all do.
         levels: Distinct values of the log and their counts, if known (`levels_of`).
     """
-    values, counts = levels_of(data.values) if levels is None else levels
+    levels32, counts = levels_of(data.values) if levels is None else levels
     info = known_dataset(data)
-    if satisfied is None and info is not None and len(values) > 1:
+    if satisfied is None and info is not None and len(levels32) > 1:
         satisfied = info.satisfied
-    return _success(values.astype(np.float64), counts, satisfied)
+    values = levels32.astype(np.float64)
+    is_known = ~np.isnan(values)
+    n_unrated = int(counts[~is_known].sum())
+    values, counts = values[is_known], counts[is_known]
+    n_reactions = int(counts.sum())
+    if not n_reactions:
+        raise DataError("there is no reaction, so what is a success cannot be found", kind="no-success")
+    reached = counts[::-1].cumsum()[::-1]
+    if len(values) == 1 and (satisfied is None or satisfied <= values[0]):
+        return Success(float(values[0]), n_reactions, n_reactions, n_unrated)
+    threshold = _even_threshold(values, reached) if satisfied is None else float(satisfied)
+    n = int(reached[values >= threshold][0]) if threshold <= values[-1] else 0
+    if n in (0, n_reactions):
+        raise DataError(
+            f"{'no' if n == 0 else 'every'} reaction has a value of at least {threshold:g}, so there is nothing to "
+            f"learn; the values lie between {values[0]:g} and {values[-1]:g}; pass another satisfied=",
+            kind="no-success",
+        )
+    return Success(threshold, n, n_reactions, n_unrated, _typical(values, counts, threshold))
 
 
 def unrated_spike(levels: Float32Array, counts: IntArray, column: str) -> tuple[str, int] | None:
@@ -139,27 +150,6 @@ def unrated_spike(levels: Float32Array, counts: IntArray, column: str) -> tuple[
             )
             return message, int(counts[place])
     return None
-
-
-def _success(levels: FloatArray, counts: IntArray, satisfied: float | None) -> Success:
-    is_known = ~np.isnan(levels)
-    n_unrated = int(counts[~is_known].sum())
-    levels, counts = levels[is_known], counts[is_known]
-    n_reactions = int(counts.sum())
-    if not n_reactions:
-        raise DataError("there is no reaction, so what is a success cannot be found", kind="no-success")
-    reached = counts[::-1].cumsum()[::-1]
-    if len(levels) == 1 and (satisfied is None or satisfied <= levels[0]):
-        return Success(float(levels[0]), n_reactions, n_reactions, n_unrated)
-    threshold = _even_threshold(levels, reached) if satisfied is None else float(satisfied)
-    n = int(reached[levels >= threshold][0]) if threshold <= levels[-1] else 0
-    if n in (0, n_reactions):
-        raise DataError(
-            f"{'no' if n == 0 else 'every'} reaction has a value of at least {threshold:g}, so there is nothing to "
-            f"learn; the values lie between {levels[0]:g} and {levels[-1]:g}; pass another satisfied=",
-            kind="no-success",
-        )
-    return Success(threshold, n, n_reactions, n_unrated, _typical(levels, counts, threshold))
 
 
 def _typical(levels: FloatArray, counts: IntArray, threshold: float) -> tuple[float, ...]:
