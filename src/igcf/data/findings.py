@@ -113,8 +113,7 @@ class Findings:
     @property
     def defects(self) -> tuple[Defect, ...]:
         """All defects, errors first, otherwise in the order of `LEVELS`."""
-        order = {kind: place for place, kind in enumerate(LEVELS)}
-        return tuple(sorted(self._found.values(), key=lambda defect: order[defect.kind]))
+        return tuple(sorted(self._found.values(), key=lambda defect: list(LEVELS).index(defect.kind)))
 
 
 def check_ids(

@@ -298,8 +298,7 @@ class Interactions:
                 f"the log {other.name!r} has {other.n_items} items, {self.name!r} {self.n_items}; "
                 "both must have the same items in the same order"
             )
-        again = set(self.user_ids).intersection(other.user_ids)
-        if again:
+        if again := set(self.user_ids).intersection(other.user_ids):
             raise DataError(f"user {min(again)!r} is in both logs ({len(again)} such users); expected different users")
         times = [log.timestamps for log in (self, other) if log.timestamps is not None]
         return replace(

@@ -67,16 +67,13 @@ def _built(pieces: Iterable[Piece], reader: "RowReader", name: str, source: str)
 
 
 class Rows(NamedTuple):
-    """Rows of a piece as the log stores them; ids are null where they are missing."""
+    """Rows of a piece; what is missing is null, NaN or `MISSING_TIME`. Times with fractions are microseconds."""
 
     users: pl.Series
     items: pl.Series
     values: Float32Array
-    """NaN: no opinion, or a value that is refused."""
     times: IntArray | None
-    """Times; `MISSING_TIME` for rows without one."""
     has_fractions: bool
-    """Whether the times are microseconds."""
 
 
 class RowReader:
@@ -117,8 +114,7 @@ class RowReader:
             message = f"{column.name!r} holds fractions; ids are whole numbers or text"
             self.findings.rows("fraction-in-id", message, is_fraction, piece, before=before, found=column)
         ids = id_text(column)
-        if ids.null_count():
-            self.findings.rows("null-id", f"{column.name!r} is empty", ids.is_null(), piece, before=before)
+        self.findings.rows("null-id", f"{column.name!r} is empty", ids.is_null(), piece, before=before)
         return ids
 
     def _values(self, piece: Piece, before: int) -> Float32Array:
@@ -284,8 +280,8 @@ class Builder:
                 first = np.flatnonzero((counts == 1)[idx])[:SHOWN_ROWS] + 1
                 findings.add(f"single-reaction-{key}", message, n_single, first.tolist() if is_exact else ())
             if column in final_layout.guessed and FEWEST_NUMBERED <= n_single == len(counts) and key == "user":
-                message = f"{column!r} was taken for the users by its place alone and repeats no id; "
-                message += "say which column holds the users with user="
+                message = f"{column!r} was taken for the users by its place alone and repeats no id; say which "
+                message += "column holds the users with user="
                 findings.refuse("row-numbers", message, n_single, "", source, first[:0])
                 findings.add("row-numbers", message, n_single)
         if n_duplicates:
