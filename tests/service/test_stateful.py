@@ -75,6 +75,9 @@ class Service(RuleBasedStateMachine):
         """Items that are hidden or retired."""
         self.attributes: dict[str, dict[str, Any]] = {}
         self.merged_into: str | None = None
+        real, self.passed = time.time, 0.0
+        self.time = patch("time.time", lambda: real() + self.passed)
+        self.time.start()
         self.open()
 
     def open(self) -> None:
@@ -150,17 +153,23 @@ class Service(RuleBasedStateMachine):
         self.attributes[user] = given
         self.log.setdefault(user, [])
 
-    @rule(server=SERVERS, user=USERS, event=EVENTS)
-    def undo(self, server: int, user: str, event: str) -> None:
-        is_known = any(each.event == event for each in self.log.get(user, []))
+    @precondition(lambda self: any(self.log.values()))
+    @rule(server=SERVERS, place=st.integers(0, 20))
+    def undo(self, server: int, place: int) -> None:
+        known = [(user, each.event) for user, log in self.log.items() for each in log]
+        user, event = [*known, (known[0][0], "never-sent")][place % (len(known) + 1)]
+        is_known = (user, event) in known
         answer = self.clients[server].delete(f"/v1/users/{user}/feedback/{event}")
         assert answer.status_code == (200 if is_known else 404)
         if is_known:
             self.retracted.setdefault(user, set()).add(event)
 
-    @rule(server=SERVERS, user=USERS)
-    def delete(self, server: int, user: str) -> None:
+    @precondition(lambda self: self.log)
+    @rule(server=SERVERS, place=st.integers(0, 2))
+    def delete(self, server: int, place: int) -> None:
+        user = [*self.log][place % len(self.log)]
         self.clients[server].delete(f"/v1/users/{user}").raise_for_status()
+        assert user not in self.listed(server)
         for kept in (self.log, self.attributes, self.retracted):
             kept.pop(user, None)
         if user in ("visitor", self.merged_into):
@@ -184,6 +193,7 @@ class Service(RuleBasedStateMachine):
         del self.log["visitor"]
         self.retracted.pop("visitor", None)
         assert self.clients[server].get("/v1/users/visitor").json()["history"] == []
+        assert "visitor" not in self.listed(server)
 
     def after_a_change_of_items(self) -> None:
         """Look as the background threads do within a second."""
@@ -247,16 +257,18 @@ class Service(RuleBasedStateMachine):
                     self.clock += 1
                     key = f"ignored:{answer.recommendation_id}:{sha256(item.encode()).hexdigest()[:16]}"
                     log.append(Reaction(key, item, None, "shown", None, self.clock))
-        later = time.time() + 3_601
-        with patch("igcf.service.serving.model_swap.time.time", lambda: later):
-            for _ in range(1 + len(answers) // 200):
-                learn_ignored(self.contexts[server])
+        self.passed += 3_601
+        for _ in range(1 + len(answers) // 200):
+            learn_ignored(self.contexts[server])
 
     @rule()
     def restart(self) -> None:
         for context in self.contexts:
             context.close()
         self.open()
+
+    def listed(self, server: int) -> set[str]:
+        return {each["user"] for each in self.clients[server].get("/v1/users").json()["users"]}
 
     def recommend(self, client: TestClient, user: str) -> None:
         answer = client.post(f"/v1/users/{user}/recommendations", json={"k": 3, "fewer": True}).json()
@@ -272,8 +284,7 @@ class Service(RuleBasedStateMachine):
     @invariant()
     def the_service_knows_what_was_acknowledged(self) -> None:
         client = self.clients[self.clock % 2]
-        listed = {each["user"] for each in client.get("/v1/users").json()["users"]}
-        assert {user for user in self.log if self.log[user]} <= listed
+        assert {user for user in self.log if self.log[user]} <= self.listed(self.clock % 2)
         for user in self.log:
             found = client.get(f"/v1/users/{user}", params={"cov": True}).json()
             told = [(each.event, each.item, each.value, each.evidence) for each in self.in_force(user)]
@@ -286,6 +297,7 @@ class Service(RuleBasedStateMachine):
                 self.recommend(each, user)
 
     def teardown(self) -> None:
+        self.time.stop()
         for context in self.contexts:
             context.close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -293,5 +305,5 @@ class Service(RuleBasedStateMachine):
 
 TestService = Service.TestCase
 TestService.settings = settings(
-    max_examples=8, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=15, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
