@@ -111,15 +111,9 @@ def plan(
 ) -> Plan:
     """Find the smallest number of users at which a lift is found with the power asked for.
 
-    It counts what is found at that number of users alone; looks before it find some of it earlier.
-
-    Args:
-        lift: relative difference of the means, such as 0.05.
-        rate: mean of the metric in the control.
-        std: spread of the metric from user to user; None: that of a yes or no with this rate.
-        share: share of the arm; the control has the rest.
-        power: chance that the difference is found.
-        alpha: chance of a false alarm, over all looks.
+    `lift` is the relative difference of the means, `rate` the mean in the control, `std` the spread from user to user
+    (None: that of a yes or no), `share` that of the arm, `power` the chance that the difference is found at that number
+    of users (looks before it find some earlier), `alpha` the chance of a false alarm over all looks.
     """
     for name, value, is_good, wanted in (
         ("lift", lift, abs(lift) > 0, "any number but 0"),

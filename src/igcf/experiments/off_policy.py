@@ -8,7 +8,7 @@ the same.
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 

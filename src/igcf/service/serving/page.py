@@ -1,9 +1,8 @@
 """What only the page and the dashboard ask for: what would be chosen, where to begin, pictures, figures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -146,9 +145,8 @@ def starting_rows(served: ServedModel, k: int) -> list[int]:
 def _spread(served: ServedModel) -> list[int]:
     """Order some popular items so that each is the most informative one given those before it.
 
-    Scores of the popular items are Gaussian over the population; the next item is the one with the largest variance
-    given those before it (a pivoted Cholesky decomposition). No first category repeats until all others have had a
-    turn.
+    Scores of the popular items are Gaussian over the population; a pivoted Cholesky decomposition finds the largest
+    variance given the items before. No first category repeats until all others have had a turn.
     """
     model = served.model
     n_popular = min(model.n_items, max(FEWEST_POPULAR, min(MOST_POPULAR, int(POPULAR_SHARE * model.n_items))))
@@ -161,9 +159,9 @@ def _spread(served: ServedModel) -> list[int]:
     chosen: list[int] = []
     factors = np.zeros((n_popular, min(LONGEST, n_popular)))
     for step in range(factors.shape[1]):
-        fewest = min(turns[name] for place, name in enumerate(firsts) if place not in chosen)
-        open_places = [place for place, name in enumerate(firsts) if place not in chosen and turns[name] == fewest]
-        best = max(open_places, key=lambda place: left[place])
+        still_open = [place for place in range(n_popular) if place not in chosen]
+        fewest = min(turns[firsts[place]] for place in still_open)
+        best = max((place for place in still_open if turns[firsts[place]] == fewest), key=left.__getitem__)
         chosen.append(best)
         turns[firsts[best]] += 1
         if left[best] > 1e-12:
@@ -177,8 +175,7 @@ TYPES = {f".{name}": f"image/{name}" for name in ("avif", "gif", "jpeg", "png", 
 LARGEST = 5_000_000  # bytes of a picture; a larger one is not shown
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """The content of a file, and what it is."""
 
     content: bytes
@@ -204,12 +201,10 @@ class Pictures:
                 return None
             with path.open("rb") as file:
                 content = file.read(LARGEST + 1)
-            changed = path.stat().st_mtime_ns
+            mark = f'"{path.stat().st_mtime_ns:x}-{len(content):x}"'
         except (OSError, ValueError):  # not to be read, too long, or with a zero byte
             return None
-        if len(content) > LARGEST:
-            return None
-        return Picture(content, TYPES[path.suffix.lower()], f'"{changed:x}-{len(content):x}"')
+        return None if len(content) > LARGEST else Picture(content, TYPES[path.suffix.lower()], mark)
 
 
 LISTED = 8  # rows of the dashboard's tables
@@ -222,10 +217,7 @@ def statistics(context: ServiceContext) -> answers.Stats:
     return answers.Stats(
         model=model_info(context.current_model, context.settings),
         experiment=next((each for each in experiment_states(database)[:1] if each.state != "ended"), None),
-        generations=[
-            answers.Generation(generation=each.generation, model=each.model, time=each.time)
-            for each in announcements(database, LISTED)
-        ],
+        generations=[answers.Generation(**each._asdict()) for each in announcements(database, LISTED)],
         catalogue_changes=[
             answers.CatalogueChange(
                 item=item_id,

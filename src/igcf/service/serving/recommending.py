@@ -61,8 +61,8 @@ def recommend_to_many(context: ServiceContext, ask: BatchRequest) -> responses.B
 QUICK_K = 25  # items that an answer may have to be computed in the event loop; rules never are
 QUICK_CATCH_UP = 2  # reactions that a session may be behind and still count as warm, where the log is a local file
 DRAWS = 100  # draws from the belief of which one makes a sampled answer, so that its propensity is known
-PROPENSITIES = ("propensity", "slot_propensity", "propensity_error")
 LONGEST_KEPT = 10_000  # characters of rules that are kept parsed; longer ones would fill the memory
+PROPENSITIES = ("propensity", "slot_propensity", "propensity_error")
 LOGGED = ("item", "score", "mean", "std", "chance", "mean_rank", "reason", *PROPENSITIES)
 """Fields of an item that the audit log keeps."""
 _logged_fields = itemgetter(*LOGGED)
@@ -83,13 +83,8 @@ async def recommend_quickly(
     else:
         version, behind = context.store.version(user_id), QUICK_CATCH_UP
     place = context.place(user_id)
-    name = ask.policy or place.policy.name
-    is_plain = (
-        ask.rules is None
-        and not ask.attributes
-        and ask.k + ask.reserve <= QUICK_K
-        and policy_class(name).propensity == "exact"
-    )
+    is_exact = policy_class(ask.policy or place.policy.name).propensity == "exact"
+    is_plain = is_exact and ask.rules is None and not ask.attributes and ask.k + ask.reserve <= QUICK_K
     if is_plain and context.users.is_warm(place.served, user_id, version, behind=behind):
         return recommend(context, user_id, ask, version)
     return await in_lane(partial(recommend, context, user_id, ask, version))
