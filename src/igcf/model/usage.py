@@ -13,7 +13,7 @@ from igcf.errors import ModelError
 from igcf.model.channel import sigmoid
 
 NO_SUCCESS = 0.5
-"""What a reaction that is no success counts beside a success, as an edge of a known user's graph and in a record."""
+"""Weight of a failure relative to a success, as an edge of a known user's graph and in a record."""
 
 
 @dataclass(frozen=True)
