@@ -7,7 +7,7 @@ export interface Beliefs {
   model: string;
   revision: number;
   top: Array<ScoredItem>;
-  popular: Array<PopularItem>;
+  popular: Array<ScoredItem>;
   taste: Taste;
 }
 export interface CatalogueChange {
@@ -55,14 +55,15 @@ export interface GroupTaste {
   unknown: number;
   standing: "liked" | "less" | "unsure";
 }
+export interface NamedItem {
+  item: string;
+  title: string | null;
+  categories: Array<string>;
+  popularity_rank: number;
+}
 export interface Outcome {
   value: number | null;
   items: Array<Choice>;
-}
-export interface PopularItem {
-  item: string;
-  title: string | null;
-  chance: number;
 }
 export interface Region {
   name: string;
@@ -83,14 +84,9 @@ export interface ScoredItem {
   low: number;
   high: number;
 }
-export interface StartingItem {
-  item: string;
-  title: string | null;
-  categories: Array<string>;
-}
 export interface StartingItems {
   model: string;
-  items: Array<StartingItem>;
+  items: Array<NamedItem>;
 }
 export interface Stats {
   model: ModelInfo;

@@ -145,15 +145,15 @@ export interface ExperimentState {
   arms: Array<ExperimentArm>;
 }
 export interface ExplanationResponse {
+  user: string;
+  model: string;
+  revision: number;
   mean: number;
   std: number;
   chance: number;
   low: number;
   high: number;
-  user: string;
   item: string;
-  model: string;
-  revision: number;
   title: string | null;
   prior: number;
   attributes: Array<AttributePart>;
@@ -407,9 +407,9 @@ export interface UserPage {
 }
 export interface UserState {
   user: string;
-  known: boolean;
   model: string;
   revision: number;
+  known: boolean;
   reactions: number;
   history: Array<PastReaction>;
   attributes: Record<string, any>;

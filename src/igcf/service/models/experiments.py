@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
-from igcf.service.models.requests import Id, Number, PolicyName, WholeNumber
+from igcf.service.models.requests import Id, Number, PolicyName, Schema, WholeNumber
 
 
 def _seconds(value: object) -> object:
@@ -21,10 +21,8 @@ _STRING_OR_NUMBER = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "numb
 Moment = Annotated[float, BeforeValidator(_seconds), _STRING_OR_NUMBER]
 
 
-class ArmDefinition(BaseModel):
+class ArmDefinition(Schema):
     """What the users of one arm are served."""
-
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
     share: Annotated[Number, Field(ge=0, le=1)]
     model: str | None = Field(default=None, description="Folder of the model; required.")
@@ -34,10 +32,8 @@ class ArmDefinition(BaseModel):
     rules: dict[str, Any] | None = Field(default=None, description="Instead of the server's own.")
 
 
-class ExperimentDefinition(BaseModel):
+class ExperimentDefinition(Schema):
     """An experiment; the first arm is the control."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Id
     arms: Annotated[dict[Id, ArmDefinition], Field(min_length=2, max_length=20)]
@@ -48,10 +44,8 @@ class ExperimentDefinition(BaseModel):
     )
 
 
-class ExperimentRequest(BaseModel):
+class ExperimentRequest(Schema):
     """A change of the experiment that runs."""
-
-    model_config = ConfigDict(extra="forbid")
 
     action: Literal["start", "shares", "stop", "promote"]
     experiment: ExperimentDefinition | None = Field(default=None, description="With `start`.")
@@ -61,8 +55,6 @@ class ExperimentRequest(BaseModel):
 
 class ExperimentArm(BaseModel):
     """An arm as it is served now."""
-
-    model_config = ConfigDict(protected_namespaces=())
 
     arm: str
     share: float

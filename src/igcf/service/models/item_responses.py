@@ -37,15 +37,12 @@ class CatalogueItem(BaseModel):
     popularity_rank: int | None = Field(description="Place in the population's order; null for a waiting item.")
     x: float | None = Field(description="Place on the map of tastes; null for a waiting item.")
     y: float | None
-    new: NewItemState | None = Field(
-        default=None, description="For an item that the model was not trained with: how far it is known."
-    )
+    new: NewItemState | None = Field(default=None, description="How far an item is known that was not trained on.")
     trend: float | None = Field(
-        default=None,
-        description="With `sort=trending`: satisfied users of the last 7 days relative to the 28 days before.",
+        default=None, description="With `sort=trending`: satisfied users of the last 7 days per those of the 28 before."
     )
     similarity: float | None = Field(
-        default=None, description="Correlation with the requested item over the population, -1 to 1."
+        default=None, description="Correlation with the item asked for, over the population."
     )
 
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from igcf.service.models.experiments import ExperimentState
 from igcf.service.models.item_responses import NewItemState
-from igcf.service.models.responses import ModelInfo, PolicyUsed, ScoredItem
+from igcf.service.models.responses import ModelInfo, NamedItem, OfUser, PolicyUsed, ScoredItem
 
 Standing = Literal["liked", "less", "unsure"]
 Confidence = Literal["none", "first impression", "fairly sure", "sure"]
@@ -34,22 +34,11 @@ class Taste(BaseModel):
     groups: list[GroupTaste] = Field(description="The most liked first.")
 
 
-class PopularItem(BaseModel):
-    """One of the population's favourites, and what this user would think of it."""
-
-    item: str
-    title: str | None
-    chance: float = Field(description="Probability that the user is satisfied by it.")
-
-
-class Beliefs(BaseModel):
+class Beliefs(OfUser):
     """The items expected to please most, and what was learned."""
 
-    user: str
-    model: str
-    revision: int
     top: list[ScoredItem]
-    popular: list[PopularItem] = Field(description="The first items of the population's order.")
+    popular: list[ScoredItem] = Field(description="The first items of the population's order.")
     taste: Taste
 
 
@@ -82,30 +71,19 @@ class Outcome(BaseModel):
     items: list[Choice]
 
 
-class Choices(BaseModel):
+class Choices(OfUser):
     """What would be chosen now, or after each of some reactions to an item."""
 
-    user: str
-    model: str
-    revision: int
     policy: PolicyUsed
     item: str | None
     outcomes: list[Outcome]
-
-
-class StartingItem(BaseModel):
-    """One item to begin with."""
-
-    item: str
-    title: str | None
-    categories: list[str]
 
 
 class StartingItems(BaseModel):
     """Well-known items that are as different as possible."""
 
     model: str
-    items: list[StartingItem]
+    items: list[NamedItem]
 
 
 class Generation(BaseModel):
@@ -125,9 +103,7 @@ class CatalogueChange(BaseModel):
     time: float
     reactions: int
     hits: int
-    new: NewItemState | None = Field(
-        default=None, description="For an item that the model was not trained with: how far it is known."
-    )
+    new: NewItemState | None = Field(default=None, description="How far an item is known that was not trained on.")
 
 
 class StoreHealth(BaseModel):

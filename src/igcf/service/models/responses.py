@@ -72,21 +72,24 @@ class RecommendedItem(ScoredItem):
     )
 
 
-class RecommendationResponse(BaseModel):
-    """An answer; all of it comes from one model and one revision."""
+class OfUser(BaseModel):
+    """An answer about a user; all of it comes from one model and one revision."""
 
     user: str
     model: str
     revision: int
+
+
+class RecommendationResponse(OfUser):
+    """Recommended items."""
+
     recommendation_id: str
     policy: PolicyUsed
     propensity: PropensityKind = Field(
         description="`exact`: known; `estimated`: by repeating the draw from the belief; `unknown`: no item has one."
     )
     items: list[RecommendedItem]
-    reserve: list[RecommendedItem] = Field(
-        description="The items that would come next; neither logged nor counted as shown."
-    )
+    reserve: list[RecommendedItem] = Field(description="The items that would come next; they do not count as shown.")
     ignored: list[str] = Field(default_factory=list, description="Attribute values unknown to the model.")
     experiment: str | None = Field(default=None, description="The experiment that runs, if any.")
     arm: str | None = Field(default=None, description="The arm of the user in it.")
@@ -124,9 +127,7 @@ class HistoryReceipt(BaseModel):
     revision: int
     stored: int
     duplicates: int = Field(description="Already stored.")
-    conflicts: list[str] = Field(
-        description="Event ids already in use for something else; those reactions were not stored."
-    )
+    conflicts: list[str] = Field(description="Event ids in use for something else; those reactions were not stored.")
     unknown_items: int = Field(description="Stored reactions to items unknown to the model in service.")
 
 
@@ -197,13 +198,10 @@ class BeliefSummary(BaseModel):
     cov: list[list[float]] | None = None
 
 
-class UserState(BaseModel):
+class UserState(OfUser):
     """What is known about a user; somebody unknown has revision 0 and the population's belief."""
 
-    user: str
     known: bool = Field(description="Whether anything is stored about the user, logged or shown.")
-    model: str
-    revision: int
     reactions: int = Field(description="How many are in force.")
     history: list[PastReaction] = Field(description="The latest of them, oldest first.")
     attributes: dict[str, Any] = Field(description="Stored attributes.")
@@ -228,13 +226,10 @@ class AttributePart(BaseModel):
     amount: float
 
 
-class ExplanationResponse(Scores):
+class ExplanationResponse(Scores, OfUser):
     """`prior` plus all amounts plus `rest` plus `absence` is `mean`."""
 
-    user: str
     item: str
-    model: str
-    revision: int
     title: str | None
     prior: float
     attributes: list[AttributePart] = Field(description="Of the user's attributes.")
@@ -310,9 +305,7 @@ class RewardInfo(BaseModel):
     low: float
     high: float
     implicit: bool = Field(description="Every reaction of the log is a success, so that one needs no value.")
-    typical: list[float] = Field(
-        description="Ordinary values of the log, two failures and two successes; may be empty."
-    )
+    typical: list[float] = Field(description="Ordinary values of the log: two failures, two successes; or none.")
     unit: str | None = Field(description="Name of the log's column of values.")
 
 

@@ -13,7 +13,7 @@ from igcf.online.evidence import LoggedBelief
 from igcf.service.context import ServiceContext
 from igcf.service.models import page_responses as answers
 from igcf.service.models.requests import PolicyName
-from igcf.service.models.responses import ScoredItem
+from igcf.service.models.responses import NamedItem, ScoredItem
 from igcf.service.serving.catalogue import model_info, new_item_state
 from igcf.service.serving.experiment_changes import experiment_states
 from igcf.service.serving.recommending import pick_items, resolve_policy
@@ -80,7 +80,7 @@ def beliefs(users: UsersInMemory, served: ServedModel, user_id: str, *, top: int
         model=served.model_id,
         revision=revision,
         top=[ScoredItem(**believed(row)) for row in unseen[:top]],
-        popular=[answers.PopularItem(**believed(row)) for row in served.popular_rows[:popular].tolist()],
+        popular=[ScoredItem(**believed(row)) for row in served.popular_rows[:popular].tolist()],
         taste=taste_of(served.model, belief, rows_hit),
     )
 
@@ -101,9 +101,8 @@ def regions(served: ServedModel) -> answers.Regions:
 def starting_items(context: ServiceContext, k: int) -> answers.StartingItems:
     """Answer `GET /page/start`."""
     served = context.current_model.served
-    return answers.StartingItems(
-        model=served.model_id, items=[answers.StartingItem(**served.named(row)) for row in starting_rows(served, k)]
-    )
+    items = [NamedItem(**served.named(row)) for row in starting_rows(served, k)]
+    return answers.StartingItems(model=served.model_id, items=items)
 
 
 def _copied(served: ServedModel, session: Session) -> Session:

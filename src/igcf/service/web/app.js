@@ -61,7 +61,7 @@ let startTurn = 0;
 
 async function showStart() {
   const turn = ++startTurn;
-  /** @param {Api.StartingItem[]} picks */
+  /** @param {Api.NamedItem[]} picks */
   const done = (picks) => {
     setStarting(false);
     visit.begin(picks);

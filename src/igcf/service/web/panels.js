@@ -189,7 +189,7 @@ export const last = (numbers) => numbers[numbers.length - 1];
 /**
  * Hits so far, and the hits that the population's favourites would have had: known reactions, otherwise the chance as believed now.
  * @param {Round[]} rounds
- * @param {Api.PopularItem[]} popular
+ * @param {Api.ScoredItem[]} popular
  * @param {Api.RewardInfo} reward
  */
 export function curves(rounds, popular, reward) {

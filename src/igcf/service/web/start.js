@@ -8,8 +8,8 @@ const FEWEST = 3;
 
 /**
  * Show the items; `done` is called once with those that were picked.
- * @param {Api.StartingItem[]} items
- * @param {(picks: Api.StartingItem[]) => void} done
+ * @param {Api.NamedItem[]} items
+ * @param {(picks: Api.NamedItem[]) => void} done
  */
 export function setUpStart(items, done) {
   /** @type {Set<string>} */

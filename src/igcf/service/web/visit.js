@@ -44,7 +44,7 @@ export class Visit extends EventTarget {
   why = null;
   /** @type {string | null} */
   asked = null;
-  /** @type {Api.StartingItem[]} */
+  /** @type {Api.NamedItem[]} */
   favourites = []; // picked before the model was known, and so not yet reacted to
   isEmpty = false;
   isKnown = false;
@@ -102,7 +102,7 @@ export class Visit extends EventTarget {
 
   /**
    * Begin with some favourites, or with none; the first card then knows them.
-   * @param {Api.StartingItem[]} favourites
+   * @param {Api.NamedItem[]} favourites
    */
   async begin(favourites) {
     localStorage.setItem(BEGUN, this.user);
