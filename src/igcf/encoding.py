@@ -271,5 +271,5 @@ def _time(value: Any) -> datetime:
 
 def _time_parts(time: datetime) -> FloatArray:
     angle = 2.0 * math.pi * (time.hour + time.minute // 15 / 4.0) / 24.0  # quarters: the same contexts come again
-    day = [1.0 if time.isoweekday() == number else 0.0 for number in range(1, 8)]
+    day = [float(time.isoweekday() == number) for number in range(1, 8)]
     return np.array([math.cos(angle), math.sin(angle), math.cos(2 * angle), math.sin(2 * angle), *day])

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, TypeVar, cast
@@ -28,12 +29,6 @@ from igcf.tables import html_card
 
 T = TypeVar("T")
 UNIT_REWARD = Reward("raw", threshold=0.5, low=0.0, high=1.0)
-PARTS = (
-    "item_ids", "prior_mean", "prior_cov", "item_variances", "reward", "channels", "terms", "kinds", "titles",
-    "categories", "metadata", "low_pass", "appeared", "reactions", "usage", "attributes", "content", "added",
-    "evidence", "attribute_prior", "context_effect",
-)  # fmt: skip
-"""What a model is made of, by the names of the constructor's arguments."""
 
 
 class Model:
@@ -307,7 +302,8 @@ class Model:
 
     def changed(self, **parts: Any) -> "Model":
         """Return a copy with some parts replaced, named as in the constructor; all are checked again."""
-        return Model(**({name: getattr(self, name) for name in PARTS} | parts))
+        names = signature(Model).parameters.keys() - {"item_vectors", "noise_var"}  # which are the first channel's
+        return Model(**({name: getattr(self, name) for name in names} | parts))
 
     def with_catalogue(self, catalogue: Catalogue) -> "Model":
         """Return the same model with its items described as in `catalogue`."""
@@ -321,11 +317,9 @@ class Model:
 
         `channels` hold these rows only.
         """
-        moved = []
-        for channel, own in zip(self.channels, channels, strict=True):
-            vectors, noise = channel.vectors.copy(), channel.noise_var.copy()
-            vectors[rows], noise[rows] = own.vectors, own.noise_var
-            moved.append(replace(channel, vectors=vectors, noise_var=noise))
+        moved = [replace(each, vectors=each.vectors.copy(), noise_var=each.noise_var.copy()) for each in self.channels]
+        for channel, own in zip(moved, channels, strict=True):
+            channel.vectors[rows], channel.noise_var[rows] = own.vectors, own.noise_var
         reactions = None if self.reactions is None else self.reactions.copy()
         if reactions is not None:
             reactions[rows] = [evidence[row - self.n_trained].counts for row in rows.tolist()]

@@ -92,23 +92,18 @@ def evidence_from_arrays(arrays: Mapping[str, npt.NDArray[Any]], n_channels: int
     if len(numbers) and not all(np.isfinite(own[name]).all() for name in COLUMNS[:2]):
         raise ModelError("the evidence about added items holds NaN or infinite numbers; restore the model")
     columns = [own[name] for name in COLUMNS] if len(numbers) else [numbers] * len(COLUMNS)
-    users = [
-        UserEvidence(user, spreads, rewards, float(weight), bool(is_success))
-        for user, spreads, rewards, weight, is_success in zip(*columns, strict=True)
-    ]
-    settled = {
-        int(place): SettledItem(
-            own["shares"][i],
-            tuple(own[f"means_{n}"][i] for n in range(n_channels)),
-            (int(own["settled_counts"][i][0]), int(own["settled_counts"][i][1])),
-        )
-        for i, place in enumerate(own.get("settled", ()))
-    }
-    found = []
-    for place, (end, count) in enumerate(zip(ends.tolist(), own["counts"].tolist(), strict=True)):
-        part = slice(end - count, end)
-        found.append(ItemEvidence(dict(zip(numbers[part].tolist(), users[part], strict=True)), settled.get(place)))
-    return tuple(found)
+    rows = zip(*columns, strict=True)
+    users = [UserEvidence(user, spreads, rewards, float(w), bool(good)) for user, spreads, rewards, w, good in rows]
+    settled = {}
+    for i, place in enumerate(own.get("settled", ())):
+        n_users, n_satisfied = map(int, own["settled_counts"][i])
+        means = tuple(own[f"means_{n}"][i] for n in range(n_channels))
+        settled[int(place)] = SettledItem(own["shares"][i], means, (n_users, n_satisfied))
+    pairs = list(zip(numbers.tolist(), users, strict=True))
+    spans = zip(ends.tolist(), own["counts"].tolist(), strict=True)
+    return tuple(
+        ItemEvidence(dict(pairs[end - count : end]), settled.get(place)) for place, (end, count) in enumerate(spans)
+    )
 
 
 def with_items(model: "Model", items: Iterable[Item | Mapping[str, Any]]) -> "Model":

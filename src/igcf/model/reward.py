@@ -110,10 +110,9 @@ class Reward:
 
     def checked_all(self, values: Sequence[object]) -> list[float]:
         """`checked` of each; plain floats, as in any stored history, are checked at once."""
-        if values and set(map(type, values)) == {float}:
+        if set(map(type, values)) == {float}:
             numbers = cast("list[float]", list(values))
-            total = sum(numbers)
-            if total == total and self.least <= min(numbers) and max(numbers) <= self.high:  # NaN makes the sum NaN
+            if not np.isnan(sum(numbers)) and self.least <= min(numbers) and max(numbers) <= self.high:
                 return numbers
         return [self.checked(value) for value in values]
 
