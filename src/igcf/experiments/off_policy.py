@@ -17,8 +17,7 @@ from igcf.errors import DataError
 
 Z = 1.959964
 FOLDS = 5
-MOST_MISSING = 0.05
-"""Share of what the candidate would show beyond which a log that never shows it allows no conclusion."""
+MOST_MISSING = 0.05  # share of the candidate's items that the log never shows, beyond which there is no conclusion
 LEAST_SIZE = 100.0  # effective sample size below which there is no conclusion
 Kind = Literal["item-position", "cascade"]
 
@@ -30,13 +29,13 @@ class LoggedSlates:
     rewards: FloatArray
     propensities: FloatArray  # probability of each item in its slot when it was logged, given the items above it
     slot_propensities: FloatArray  # the same whatever stood above it; NaN: not known
-    candidate: FloatArray
-    """Probability of each logged item in its slot under the candidate, given the logged items above it."""
+    candidate: FloatArray  # probability of each logged item in its slot under the candidate, given the items above it
     candidate_slots: FloatArray  # the same whatever stands above it
     expected: FloatArray  # what the candidate's model expects of each logged item
     own: FloatArray  # what it expects of the item that the candidate would show in the slot
-    users: IntArray | None = None
-    """Whose answer it is, (answers,): answers to one user depend on each other. None: all are independent."""
+    users: IntArray | None = (
+        None  # whose answers they are, (answers,), as these depend on each other; None: independent
+    )
 
     def at(self, rows: BoolArray | IntArray) -> "LoggedSlates":
         """Return some of the answers."""

@@ -29,8 +29,7 @@ def map_points(model: Model) -> FloatArray:
     """Coordinates of the items on the map, shape (items, 2).
 
     A user is u = m0 + F w with S0 = F F' and w ~ N(0, I) in the population, so an item's expected reward is
-    x . m0 + (F' x) . w. The plane is spanned by the two directions in which the F' x differ most: far to the right
-    are the items that people far to the right like more than others do.
+    x . m0 + (F' x) . w. The plane is spanned by the two directions in which the F' x differ most.
     """
     size, directions = np.linalg.eigh(model.prior_cov)
     live = size > max(size[-1], 0.0) * 1e-12
