@@ -4,6 +4,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -106,12 +107,25 @@ def unknown_in(words: list[str]) -> str | None:
     return next((option for option in options if option not in {*known, "--help", "-h"}), None)
 
 
+@cache
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as the site and as repositories make them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+        words = re.sub(r"[^\w\s-]", "", heading.lower()).strip().replace(" ", "-")
+        found |= {words, re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")}
+    return found
+
+
 def test_every_link_leads_somewhere() -> None:
     broken = []
     for page in EVERY_PAGE:
-        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")):
-            if not (page.parent / target).exists():
-                broken.append(f"{page.relative_to(ROOT)}: {target}")
+        for target, anchor in re.findall(
+            r"\]\((?!https?:|mailto:)([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8")
+        ):
+            file = page.parent / target if target else page
+            if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+                broken.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
     assert broken == []
 
 

@@ -14,6 +14,8 @@ from igcf.model import Model
 from igcf.training.attribute_prior import fit_attributes, user_vectors
 from igcf.training.context import with_context
 
+pytestmark = pytest.mark.slow
+
 DIM, ITEMS, USERS, LATER, EACH = 5, 120, 3_000, 4_000, 40
 LEVELS = {"country": ["de", "fr", "nz"], "age": ["old", "young"]}
 DEVICES = ["desk", "phone"]
@@ -41,7 +43,7 @@ def chance(logits: FloatArray) -> FloatArray:
     return np.asarray(1.0 / (1.0 + np.exp(-logits)))
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[1, 3])
 def world(request: pytest.FixtureRequest) -> World:
     rng = np.random.default_rng(request.param)
     items, bias, n = rng.normal(size=(ITEMS, DIM)), rng.normal(size=ITEMS) * 0.5, USERS + LATER
