@@ -14,8 +14,9 @@ from igcf.service.errors import STORE_AWAY
 from igcf.service.http.application import create_app
 from igcf.service.models.requests import Feedback, RecommendationRequest
 from igcf.service.models.responses import ExplanationResponse, RecommendationResponse
+from igcf.service.serving.group_commit import Reaction
 from igcf.service.serving.model_swap import follow, load_and_announce
-from igcf.service.serving.reacting import checked_event, forget, react, retract, store_reactions
+from igcf.service.serving.reacting import checked_event, forget, react, retract, store_together
 from igcf.service.serving.recommending import recommend
 from igcf.service.serving.users import explanation, user_state
 from igcf.service.settings import ServiceSettings
@@ -129,7 +130,7 @@ def test_a_long_history_is_served_and_explained(open_service: OpenService) -> No
     served = context.current_model.served
     reactions = [Feedback(item=f"item-{n % 150}", value=float(n % 5 + 1), event_id=f"e{n}") for n in range(900)]
     events = [checked_event(context.place("ann"), reaction) for reaction in reactions]
-    store_reactions(context, served, "ann", events)
+    store_together(context, [Reaction(served, "ann", event) for event in events])
     other = open_service()
     expected = Recommender(served.model).session([(reaction.item, reaction.value) for reaction in reactions[-150:]])
     assert ask(other, "ann", k=1).revision == 900

@@ -26,7 +26,8 @@ SKIP, SHOWN = "skip", "shown"  # kinds of feedback without a value: not now, and
 def react(context: ServiceContext, user_id: str, reaction: Feedback) -> responses.FeedbackReceipt:
     """Store one reaction and learn from it; it is durable when this returns."""
     place = context.place(user_id)
-    return _told(store_reactions(context, place.served, user_id, [checked_event(place, reaction)])[0])
+    mine = Reaction(place.served, user_id, checked_event(place, reaction))
+    return _told(received(store_together(context, [mine])[0]))
 
 
 async def react_together(context: ServiceContext, user_id: str, reaction: Feedback) -> responses.FeedbackReceipt:
@@ -145,14 +146,6 @@ def reaction_value(served: ServedModel, reaction: Feedback | LoggedReaction) -> 
             f"{reward.high:g}, or the kind 'shown' for shown without a reaction"
         )
     return served.model.reaction_value(... if reaction.value is None else reaction.value, reaction.kind)
-
-
-def store_reactions(
-    context: ServiceContext, served: ServedModel, user_id: str, events: Sequence[NewEvent]
-) -> list[Receipt]:
-    """Store checked reactions of one user in one transaction."""
-    found = store_together(context, [Reaction(served, user_id, event) for event in events])
-    return [received(each) for each in found]
 
 
 def store_together(
