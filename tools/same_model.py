@@ -43,7 +43,7 @@ def chosen(model: Model) -> dict[str, Any]:
 
 
 def filter_difference(one: Model, other: Model) -> float | None:
-    """Return the relative difference of the low-pass filters; None where there is none."""
+    """Return the relative difference of the low-pass filters; None without filters."""
     if one.low_pass is None or other.low_pass is None:
         return None
     first, second = (each @ each.T for each in (one.low_pass, other.low_pass))

@@ -94,7 +94,7 @@ class Environment:
         slate: int = 1,
         available: BoolArray | None = None,
     ) -> None:
-        """Know the reactions `truth`, (users, items), NaN where there is none, and what may be shown, by default all.
+        """Know the reactions `truth`, (users, items), NaN without a reaction, and what may be shown, by default all.
 
         A sequence of such tables splits the rounds evenly among them: the tastes change from one to the next, unknown
         to the learner.

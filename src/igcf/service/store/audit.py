@@ -186,7 +186,7 @@ def delete_answers(database: Database, *, before: float, limit: int = DELETED_AT
 
 
 def _has_answers(database: Database, condition: sa.ColumnElement[bool]) -> bool:
-    """Whether there is an answer of a kind: most of the time there is none, and nothing to lock."""
+    """Whether there is such an answer; usually there is not, and nothing needs a lock."""
     return bool(database.rows(sa.select(sa.exists().where(condition)))[0][0])
 
 
