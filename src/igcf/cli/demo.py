@@ -43,18 +43,25 @@ def demo(out: Path, rounds: int, seed: int, as_json: bool) -> None:
       igcf demo
       igcf demo --out /tmp/demo --rounds 20 --json
     """
+    if out.exists() and not (out / MARKER).exists():
+        raise ConfigError(f"{out} exists and was not written by a demo; choose another folder with --out")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    (out / MARKER).touch()
+    started = time.perf_counter()
     import numpy as np
 
-    _prepare(out)
-    started = time.perf_counter()
     from igcf.data import cold_start, load_dataset
+    from igcf.training import pretrain
 
     data = load_dataset(EMBEDDED)
     console.print(
         f"[bold]1. The log[/]  {len(data):,} reactions of {data.n_users:,} users to {data.n_items:,} invented films"
     )
     split = cold_start(data, rng=np.random.default_rng(seed))
-    model = _learn(split, rounds, seed)
+    begun = time.perf_counter()
+    model = pretrain(split.train, validation=split.validation, validate_rounds=rounds, seed=seed, method="experts")
+    console.print(f"[bold]2. Pretraining[/]  {split.train.n_users} users, {time.perf_counter() - begun:.1f} s")
     model.save(out / "model")
     comparison = _compare(data, rounds, seed, out / "report")
     story = meet_one_user(model, split, rounds)
@@ -93,15 +100,6 @@ def meet_one_user(model: "Model", split: "ColdStart", rounds: int) -> dict[str, 
     return {"user": split.test.user_ids[user], "rounds": lines}
 
 
-def _learn(split: "ColdStart", rounds: int, seed: int) -> "Model":
-    from igcf.training import pretrain
-
-    begun = time.perf_counter()
-    model = pretrain(split.train, validation=split.validation, validate_rounds=rounds, seed=seed, method="experts")
-    console.print(f"[bold]2. Pretraining[/]  {split.train.n_users} users, {time.perf_counter() - begun:.1f} s")
-    return model
-
-
 def _compare(data: "Interactions", rounds: int, seed: int, folder: Path) -> dict[str, Any]:
     from igcf.cli.experiments import progress_display
     from igcf.lab.evaluate import Execution, evaluate, setup_for
@@ -135,14 +133,6 @@ def _tell(story: dict[str, Any], rounds: int) -> None:
     results.print(table)
     last = story["rounds"][-1]
     console.print(f"   after {rounds} rounds: {last['hits']} hits, popularity would have had {last['popular_hits']}")
-
-
-def _prepare(out: Path) -> None:
-    if out.exists() and not (out / MARKER).exists():
-        raise ConfigError(f"{out} exists and was not written by a demo; choose another folder with --out")
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
-    (out / MARKER).touch()
 
 
 def demo_model() -> Path:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
 from igcf.cli.options import AS_JSON, DATA_DIR
 from igcf.cli.output import emit_json, results
+from igcf.data import DATASETS, default_data_dir, find_dataset
 from igcf.online import backend
 from igcf.threads import VARIABLES
 from igcf.version import __version__
@@ -52,16 +54,20 @@ def doctor(data_dir: str | None, store: str | None, as_json: bool) -> None:
 
 def examine(data_dir: str | None, store: str | None) -> dict[str, Any]:
     """Return everything that `igcf doctor` shows, as plain values."""
+    config: Any = np.show_config(mode="dicts")
+    blas = config["Build Dependencies"]["blas"]
+    folder = Path(data_dir) if data_dir else default_data_dir()
+    present = {name: not info.files or find_dataset(info, folder) is not None for name, info in DATASETS.items()}
     return {
         "igcf": __version__,
         "python": sys.version.split()[0],
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "threads": {name: os.environ[name] for name in (*VARIABLES, "NUMBA_NUM_THREADS") if name in os.environ},
-        "blas": _blas(),
+        "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
         "compiled": backend.loops.name == "native",
         "packages": {extra: {name: _version(name) for name in names} for extra, names in PACKAGES.items()},
-        "data": _data(data_dir),
+        "data": {"folder": str(folder), "present": present},
         "store": None if store is None else _store(store),
     }
 
@@ -71,22 +77,6 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _blas() -> str:
-    import numpy as np
-
-    config = np.show_config(mode="dicts")
-    blas = config["Build Dependencies"]["blas"] if isinstance(config, dict) else {}
-    return f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
-
-
-def _data(data_dir: str | None) -> dict[str, Any]:
-    from igcf.data import DATASETS, default_data_dir, find_dataset
-
-    folder = Path(data_dir) if data_dir else default_data_dir()
-    present = {name: not info.files or find_dataset(info, folder) is not None for name, info in DATASETS.items()}
-    return {"folder": str(folder), "present": present}
 
 
 def _store(url: str) -> str:
@@ -102,14 +92,12 @@ def _store(url: str) -> str:
 
 
 def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
+    loops = "compiled" if report["compiled"] else "NumPy; to compile them, reinstall igcf with a C compiler"
     lines = [
         ("python", f"{report['python']} on {report['machine']}"),
         ("cores", ", ".join([str(report["cores"]), *(f"{name}={value}" for name, value in report["threads"].items())])),
         ("BLAS", report["blas"]),
-        (
-            "online loops",
-            "compiled" if report["compiled"] else "NumPy; to compile them, reinstall igcf with a C compiler",
-        ),
+        ("online loops", loops),
     ]
     for extra, packages in report["packages"].items():
         found = ", ".join(f"{name} {number}" for name, number in packages.items() if number)

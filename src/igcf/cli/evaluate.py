@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
-from igcf.cli.options import (
-    COUNT,
-    DATASET,
-    FROM_STORE,
-    ITEMS,
-    SATISFIED,
-    SHARE,
-    column_options,
-    names_in,
-    read_log,
-    with_users,
-)  # fmt: skip
+from igcf.cli.options import COUNT, SATISFIED, SHARE, log_options, names_in, read_log, with_users
 from igcf.cli.output import echo, emit_json
 from igcf.errors import ConfigError
 
@@ -35,8 +24,7 @@ OWN = "own"
 
 
 @click.command()
-@DATASET
-@FROM_STORE
+@log_options
 @click.option("--train", type=click.Path(exists=True, dir_okay=False), help="Training file of a published split.")
 @click.option("--test", type=click.Path(exists=True, dir_okay=False), help="Test file of a published split.")
 @click.option("--protocol", type=click.Choice(PROTOCOL_NAMES), default="cold-start", show_default=True,
@@ -60,11 +48,9 @@ OWN = "own"
 @click.option("--keep", type=click.FloatRange(0, 1, min_open=True), help="thin-log: share of the reactions kept.")
 @click.option("--per-user", type=COUNT, help="thin-log: most reactions kept of a training user.")
 @click.option("--objective-weight", metavar="NUMBER",
-              help="Instead of a comparison, weigh successes by this number of the items, such as a margin, with "
-              "growing strength on the validation users, and plot successes against value.")  # fmt: skip
-@click.option("--thin", type=click.FloatRange(0, 1, min_open=True), help="Use only this share of the log's rows.")
-@column_options
-@ITEMS
+              help="Instead of a comparison, weigh successes by this number of the items, such as a margin, more and "
+              "more, with the validation users, and draw successes against value.")  # fmt: skip
+@click.option("--thin", type=click.FloatRange(0, 1, min_open=True), help="Keep only this share of the log's rows.")
 @common_options
 def evaluate(  # noqa: PLR0913  (one parameter per option)
     dataset: str | None,

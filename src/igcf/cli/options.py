@@ -84,6 +84,10 @@ def with_options(options: tuple[Callable[[Any], Any], ...]) -> Callable[[Callabl
     return decorate
 
 
+log_options = with_options((DATASET, FROM_STORE, column_options, ITEMS))
+"""Decorator with the options that name a log and say how it is read."""
+
+
 def parse_kinds(text: str | None) -> dict[str, float]:
     """Return the values of the kinds of feedback from `view=1,like=4` or from a file of such lines, or of JSON."""
     if text is None:

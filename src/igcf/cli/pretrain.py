@@ -11,14 +11,11 @@ import click
 from igcf.cli.options import (
     AS_JSON,
     DATA_DIR,
-    DATASET,
-    FROM_STORE,
-    ITEMS,
     PATH,
     SATISFIED,
     USERS,
     check_store_option,
-    column_options,
+    log_options,
     names_in,
     read_log,
     refuse_two_logs,
@@ -39,12 +36,9 @@ FIELDS = {name: kind for kind in (GraphConfig, ExpertsConfig) for name in field_
 
 
 @click.command()
-@DATASET
-@FROM_STORE
+@log_options
 @click.option("--out", required=True, type=PATH, help="Model folder to write; must not exist.")
 @DATA_DIR
-@column_options
-@ITEMS
 @USERS
 @click.option("--context", metavar="COLUMNS",
               help="Columns with the context of a reaction; `hour` is derived from its times.")  # fmt: skip

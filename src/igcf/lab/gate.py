@@ -195,7 +195,7 @@ def judge(candidate: Model, current: Model, held: Interactions, more: Sequence[C
         _ratio("share of reactions to known items", *known, least=LEAST_KNOWN),
         _ratio("different items shown", *n_items, least=LEAST_SHOWN),
         *_log_checks(candidate.metadata, current.metadata),
-        _ratio("megabytes", *(_megabytes(model) for model in models), most=MOST_COST),
+        _ratio("megabytes", *map(_megabytes, models), most=MOST_COST),
         _ratio("milliseconds per answer", *_milliseconds(models), most=MOST_COST),
     ]
     verdicts = [check.verdict for check in checks]

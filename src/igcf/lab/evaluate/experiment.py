@@ -120,7 +120,9 @@ class _Search:
     def note(self, outcomes: Sequence[Outcome], setup: Setup) -> None:
         """Take the scores of the points; of equal ones the first is the best, so that `start` wins a tie."""
         known = [point for point, _ in self.tried]
-        scores = {int(each.label): score_of(each, setup) for each in outcomes}
+        name, t = setup.protocol.target(setup.sessions[0])
+        rows = [setup.protocol.count(each, setup) for each in outcomes]
+        scores = {int(row.method): row.figures[name][str(t)] for row in rows}
         new = [(self._points[number], scores[number]) for number in sorted(scores)]
         self.tried = sorted(self.tried + [each for each in new if each[0] not in known], key=lambda each: -each[1])
         if self.tried:
@@ -135,9 +137,3 @@ class _Search:
             "command": command,
             "tried": [{"settings": point, "score": score} for point, score in self.tried],
         }
-
-
-def score_of(outcome: Outcome, setup: Setup) -> float:
-    """Return the figure that methods are tuned by."""
-    name, t = setup.protocol.target(outcome.session)
-    return float(setup.protocol.count(outcome, setup).figures[name][str(t)])
