@@ -104,16 +104,11 @@ class LogVectorEnv(VectorEnv[dict[str, Any], IntArray, Any]):
         shape, n_items = (found.rounds, found.slate), found.n_items
         known = [table[~np.isnan(table)] for table in found.truth]
         low, high = min(0.0, *(each.min(initial=0) for each in known)), max(each.max(initial=0) for each in known)
-        self.single_observation_space = spaces.Dict(
-            {
-                "rows": spaces.Box(-1, n_items - 1, shape, np.int32),
-                "values": spaces.Box(low, high, shape, np.float32),
-                "reacted": spaces.MultiBinary(shape),
-            }
-        )
-        self.single_action_space = (
-            spaces.Discrete(n_items) if found.slate == 1 else spaces.MultiDiscrete([n_items] * found.slate)
-        )
+        rows, values = spaces.Box(-1, n_items - 1, shape, np.int32), spaces.Box(low, high, shape, np.float32)
+        reacted = spaces.MultiBinary(shape)
+        self.single_observation_space = spaces.Dict({"rows": rows, "values": values, "reacted": reacted})
+        slate = spaces.MultiDiscrete([n_items] * found.slate)
+        self.single_action_space = spaces.Discrete(n_items) if found.slate == 1 else slate
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
 

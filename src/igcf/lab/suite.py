@@ -184,10 +184,8 @@ def suite_table(suite: str, scores: Scores, agent: str = REFERENCE) -> Table:
     tests = corrected(
         [compared(each, agent, name, scores[name][each].by_user, scores[name][agent].by_user) for name, each in others]
     )
-    marks = {
-        place: "" if test.is_tie else "+" if test.difference > 0 else "-"
-        for place, test in zip(others, tests, strict=True)
-    }
+    signs = ("" if test.is_tie else "+" if test.difference > 0 else "-" for test in tests)
+    marks = dict(zip(others, signs, strict=True))
     rows = tuple(
         (
             f"> {each}" if each == agent else each,

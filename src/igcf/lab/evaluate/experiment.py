@@ -9,7 +9,8 @@ from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.lab.baselines import Method, method_named
 from igcf.lab.evaluate.jobs import jobs_sharing_fits
-from igcf.lab.evaluate.protocols import Job, Outcome, Play, Setup, prepare
+from igcf.lab.evaluate.protocols import Job, Play, Setup, prepare
+from igcf.lab.evaluate.protocols.base import Row
 from igcf.lab.evaluate.results import Results, collect
 from igcf.lab.evaluate.running import HERE, Execution, run_jobs
 from igcf.lab.evaluate.tuned_settings import tuned_settings
@@ -93,47 +94,29 @@ def tune(
     The first session decides. Returns for each method its best settings, their score, and all points with theirs, best
     first.
     """
-    found = [_Search(method_named(name), dict(start)) for name, start in starts.items()]
-    stages = [setup.protocol.grids(search.method, paper=grid == "paper") for search in found]
-    for stage in range(max(map(len, stages))):
-        todo = [(search, grids[stage]) for search, grids in zip(found, stages, strict=True) if stage < len(grids)]
-        jobs = {search.method.name: search.jobs(own, setup, seed) for search, own in todo}
-        outcomes = run_jobs(data, [job for each in jobs.values() for job in each], execution)
-        for search, _ in todo:
-            search.note([each for job in outcomes for each in job if each.method == search.method.name], setup)
-    return [search.as_dict(execution.command) for search in found]
+    found: dict[str, dict[str, Any]] = {
+        name: {"method": name, "settings": dict(start), "score": None, "command": execution.command, "tried": []}
+        for name, start in starts.items()
+    }
+    methods, target = {name: method_named(name) for name in starts}, setup.protocol.target(setup.sessions[0])
+    stages = {name: setup.protocol.grids(method, paper=grid == "paper") for name, method in methods.items()}
+    for stage in range(max(map(len, stages.values()))):
+        grids = {name: own[stage] for name, own in stages.items() if stage < len(own)}
+        points = {name: grid_points(found[name]["settings"], own) for name, own in grids.items()}
+        points = {name: own for name, own in points.items() if len(own) > 1}  # others leave nothing to choose
+        jobs = [job for name, own in points.items() for job in grid_jobs(methods[name], setup, seed, own)]
+        outcomes = [each for job in run_jobs(data, jobs, execution) for each in job]
+        for name, own in points.items():
+            rows = [setup.protocol.count(each, setup) for each in outcomes if each.method == name]
+            _note(found[name], own, rows, *target)
+    return list(found.values())
 
 
-class _Search:
-    """Search for the settings of one method: the best point so far, and every point with its score."""
-
-    def __init__(self, method: Method, start: dict[str, Any]) -> None:
-        self.method, self.best = method, start
-        self.tried: list[tuple[dict[str, Any], float]] = []
-        self._points: list[dict[str, Any]] = []
-
-    def jobs(self, grid: Mapping[str, tuple[Any, ...]], setup: Setup, seed: int) -> list[Job]:
-        """Return the jobs of a grid around the best point; none where there is nothing to choose from."""
-        self._points = grid_points(self.best, grid)
-        return grid_jobs(self.method, setup, seed, self._points) if len(self._points) > 1 else []
-
-    def note(self, outcomes: Sequence[Outcome], setup: Setup) -> None:
-        """Take the scores of the points; of equal ones the first is the best, so that `start` wins a tie."""
-        known = [point for point, _ in self.tried]
-        name, t = setup.protocol.target(setup.sessions[0])
-        rows = [setup.protocol.count(each, setup) for each in outcomes]
-        scores = {int(row.method): row.figures[name][str(t)] for row in rows}
-        new = [(self._points[number], scores[number]) for number in sorted(scores)]
-        self.tried = sorted(self.tried + [each for each in new if each[0] not in known], key=lambda each: -each[1])
-        if self.tried:
-            self.best = self.tried[0][0]
-
-    def as_dict(self, command: str) -> dict[str, Any]:
-        """Return what was found as plain values."""
-        return {
-            "method": self.method.name,
-            "settings": self.best,
-            "score": self.tried[0][1] if self.tried else None,
-            "command": command,
-            "tried": [{"settings": point, "score": score} for point, score in self.tried],
-        }
+def _note(found: dict[str, Any], points: Sequence[dict[str, Any]], rows: Sequence[Row], name: str, t: int) -> None:
+    """Add the scores of the points, best first; of equal ones the first is the best, so that the start wins a tie."""
+    known = [each["settings"] for each in found["tried"]]
+    scores = {int(row.method): row.figures[name][str(t)] for row in rows}
+    new = [{"settings": points[number], "score": scores[number]} for number in sorted(scores)]
+    tried = found["tried"] + [each for each in new if each["settings"] not in known]
+    found["tried"] = sorted(tried, key=lambda each: -each["score"])
+    found |= found["tried"][0]

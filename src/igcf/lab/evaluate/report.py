@@ -1,6 +1,7 @@
 """Everything about an experiment in one folder: a self-contained page with charts, tables, and what was shown."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from igcf.tables import Table, as_latex, as_markdown, with_margin
 from igcf.version import __version__
 
 NORMAL_95 = 1.96
+Moments = dict[str, tuple[FloatArray, FloatArray]]
+"""Mean over users and half of its 95 % interval per round, by method."""
 AS_TEXT: dict[str, Any] = {"indent": 2, "allow_nan": False}
 
 
@@ -73,8 +76,7 @@ WORDS = {
 def page(results: Results, tables: list[Table]) -> str:
     """Write one HTML page that needs no other file: the conclusion, its picture, and then the details."""
     setup = results.setup
-    curves = [main_curve(results, session) for session in results.sessions]
-    what = {"precision": "Satisfied items", "ndcg": "nDCG"}[curves[0]]
+    what = {"precision": "Satisfied items", "ndcg": "nDCG"}[setup.protocol.target(results.sessions[0])[0]]
     intro = (
         f"{setup.dataset}, {setup.protocol.name}; {results.n_users} test users, {results.n_items} items; igcf "
         f"{__version__}. A reaction of at least {setup.satisfied:g} is a success. "
@@ -83,9 +85,9 @@ def page(results: Results, tables: list[Table]) -> str:
     settings = {row.method: dict(row.outcome.settings) for row in results.rows}
     command = preformatted(results.command) if results.command else ""
     parts = [
-        section(f"{what} per user in the end", multiples(ends(results)), "Whiskers: 95 % confidence over users."),
-        section(f"{what} by {setup.protocol.axis}", multiples(ways(results))),
-        section("Recall: the share of what would have satisfied the user", multiples(ways(results, "recall"))),
+        section(f"{what} per user in the end", charts(results, _ends), "Whiskers: 95 % confidence over users."),
+        section(f"{what} by {setup.protocol.axis}", charts(results, _ways)),
+        section("Recall: the share of what would have satisfied the user", charts(results, _ways, "recall")),
         *(section(table.title, html_table(table)) for table in tables),
         section("The words", terms(WORDS)),
         folded("Command and settings", command + preformatted(json.dumps(settings, indent=1))),
@@ -93,29 +95,16 @@ def page(results: Results, tables: list[Table]) -> str:
     return report_page(f"{setup.dataset}, {setup.protocol.name}", verdict(results).sentence, intro, parts)
 
 
-def ends(results: Results) -> dict[str, str]:
-    """Draw what each method reached in the end, the best first, one chart per session."""
-    return {_name(session, results): _bars(results, session) for session in results.sessions}
+def charts(results: Results, draw: Callable[..., str], curve: str | None = None) -> str:
+    """Draw a chart per session; `curve` is what the methods are compared by unless given."""
+    found, setup = {}, results.setup
+    for session in results.sessions:
+        which, name = curve or setup.protocol.target(session)[0], f"{setup.dataset}, {setup.protocol.shape(session)}"
+        found[name] = draw(_moments(results, session, which), which, name, setup.protocol.axis)
+    return multiples(found)
 
 
-def ways(results: Results, curve: str | None = None) -> dict[str, str]:
-    """Draw how a metric grew, one chart per session; `curve` is what the methods are compared by unless given."""
-    return {
-        _name(session, results): _lines(results, session, curve or main_curve(results, session))
-        for session in results.sessions
-    }
-
-
-def main_curve(results: Results, session: Session) -> str:
-    """Return the name of the curve that methods are compared by."""
-    return results.setup.protocol.target(session)[0]
-
-
-def _name(session: Session, results: Results) -> str:
-    return f"{results.setup.dataset}, {results.setup.protocol.shape(session)}"
-
-
-def _moments(results: Results, session: Session, curve: str) -> dict[str, tuple[FloatArray, FloatArray]]:
+def _moments(results: Results, session: Session, curve: str) -> Moments:
     """Return mean over users and half of its 95 % interval per round, the method that ended best first."""
     found = {}
     for method in results.methods:
@@ -131,23 +120,23 @@ def _tone(place: int) -> Tone:
     return "first" if place == 0 else "second" if place == 1 else "other"
 
 
-def _bars(results: Results, session: Session) -> str:
-    curve = main_curve(results, session)
+def _ends(moments: Moments, curve: str, name: str, axis: str) -> str:
+    """Draw what each method reached in the end, the best first."""
     bars = []
-    for place, (method, (mean, half)) in enumerate(_moments(results, session, curve).items()):
+    for place, (method, (mean, half)) in enumerate(moments.items()):
         value, around = float(mean[-1]), float(half[-1])
         text = with_margin(value, around)
         bars.append(Bar(method, value, text, _tone(place), value - around, value + around))
-    return bar_chart(bars, f"{curve} in the end, {_name(session, results)}")
+    return bar_chart(bars, f"{curve} in the end, {name}")
 
 
-def _lines(results: Results, session: Session, curve: str) -> str:
+def _ways(moments: Moments, curve: str, name: str, axis: str) -> str:
+    """Draw how a metric grew."""
     lines = []
-    for place, (method, (mean, half)) in enumerate(_moments(results, session, curve).items()):
-        rounds = range(1, len(mean) + 1)
+    for place, (method, (mean, half)) in enumerate(moments.items()):
         low, high = (mean - half).tolist(), (mean + half).tolist()
-        lines.append(Line(method, list(rounds), mean.tolist(), _tone(place), low, high))
-    return line_chart(lines, f"{curve}, {_name(session, results)}", results.setup.protocol.axis)
+        lines.append(Line(method, list(range(1, len(mean) + 1)), mean.tolist(), _tone(place), low, high))
+    return line_chart(lines, f"{curve}, {name}", axis)
 
 
 def write_shown(results: Results, data: Interactions, folder: Path) -> None:

@@ -168,10 +168,8 @@ def _comparisons(results: Results) -> list[Comparison]:
     for session in results.sessions:
         here = {label: results.rows_of(label, session) for label in results.methods}
         curve, t = protocol.target(session)
-        means = {
-            label: np.mean([np.nanmean(row.curves[curve], axis=0) for row in rows], axis=0)
-            for label, rows in here.items()
-        }
+        by_seed = {label: [np.nanmean(row.curves[curve], axis=0) for row in rows] for label, rows in here.items()}
+        means = {label: np.mean(each, axis=0) for label, each in by_seed.items()}
         pairs = list(protocol.pairs(session, [row.outcome for rows in here.values() for row in rows], means))
         leaders = list(ranked(results, session))[:2]
         if len(leaders) > 1 and not any(set(each[:2]) == set(leaders) and each[2:] == (curve, t) for each in pairs):
@@ -200,12 +198,10 @@ def ranked(results: Results, session: Session) -> dict[str, float]:
 
 def by_activity(results: Results, session: Session, label: str) -> dict[ActivityClass, dict[str, float]]:
     """Return the score of each user under one method, by class of activity; classes without test users are left out."""
-    counts = {
-        user: int(n)
-        for row in results.rows_of(label, session)
-        for user, n in zip(row.outcome.user_ids, row.outcome.n_reactions, strict=True)
-    }
-    scores = user_scores(results.rows_of(label, session), *results.setup.protocol.target(session))
+    rows, counts = results.rows_of(label, session), dict[str, int]()
+    for row in rows:
+        counts |= zip(row.outcome.user_ids, row.outcome.n_reactions.tolist(), strict=True)
+    scores = user_scores(rows, *results.setup.protocol.target(session))
     found = {
         each: {user: score for user, score in scores.items() if each.least <= counts[user] <= (each.most or np.inf)}
         for each in results.setup.activity

@@ -1,13 +1,11 @@
 """Document of `run_theory` as Markdown tables, for the terminal and for docs/theory.md."""
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Sequence
 from typing import Any
 
 from igcf.tables import markdown_table
 
 Document = dict[str, Any]
-Columns = Mapping[str, Callable[[Document], object]]
 
 
 def as_text(document: Document) -> str:
@@ -38,36 +36,37 @@ def coverage_table(document: Document) -> str:
     part = document["coverage"]
     rows = [("correct", row) for row in part["rows"]] + [("10x too narrow", row) for row in part["narrow_prior"]]
     bounds = {"theorem": "information", "Gaussian union": "union", "ellipsoid": "ellipsoid"}
-    return _table(
-        "Confidence bound (thm:ucb): share of users with any item outside its interval [95 % interval]",
-        [{"prior": prior, **row} for prior, row in rows],
-        {
-            name: itemgetter(key)
-            for name, key in {"prior": "prior", "d": "dim", "N": "n_items", "reactions": "seen"}.items()
-        }
-        | {"delta": lambda row: f"{row['delta']:g}"}
-        | {name: lambda row, key=key: _rate(row[key]) for name, key in bounds.items()}
-        | {"nu_t": lambda row: f"{row['nu_theorem']:.2f}", "nu needed": lambda row: f"{row['nu_needed']:.2f}"},
-    )
+    cells = [
+        (
+            *(prior, row["dim"], row["n_items"], row["seen"], f"{row['delta']:g}"),
+            *("{rate:.4f} [{low:.4f}, {high:.4f}]".format(**row[key]) for key in bounds.values()),
+            *(f"{row[name]:.2f}" for name in ("nu_theorem", "nu_needed")),
+        )
+        for prior, row in rows
+    ]
+    title = "Confidence bound (thm:ucb): share of users with any item outside its interval [95 % interval]"
+    return _table(title, ("prior", "d", "N", "reactions", "delta", *bounds, "nu_t", "nu needed"), cells)
 
 
 def policy_table(document: Document) -> str:
     """Write regret and exponents with the correct prior."""
     part = document["policies"]
     last = part["rounds"][-1]
-    return _table(
-        f"Regret after {last} rounds with the correct prior; information at most {part['max_information']:.1f} nats",
-        part["rows"],
-        {
-            "candidates": lambda row: "all" if row["repeats"] else "not yet shown",
-            "policy": itemgetter("policy"),
-            "regret": lambda row: _mean(row["regret"]),
-            "exponent in T": lambda row: "{value:.2f} [{low:.2f}, {high:.2f}]".format(**row["exponent"]),
-            "information": lambda row: f"{row['information']:.1f}",
-            "tau (median)": lambda row: f"{row['tau_median']:g}" if row["tau_median"] <= last else f"> {last}",
-            "tau reached": lambda row: f"{row['tau_reached']:.1%}",
-        },
-    )
+    cells = [
+        (
+            "all" if row["repeats"] else "not yet shown",
+            row["policy"],
+            _mean(row["regret"]),
+            "{value:.2f} [{low:.2f}, {high:.2f}]".format(**row["exponent"]),
+            f"{row['information']:.1f}",
+            f"{row['tau_median']:g}" if row["tau_median"] <= last else f"> {last}",
+            f"{row['tau_reached']:.1%}",
+        )
+        for row in part["rows"]
+    ]
+    title = f"Regret after {last} rounds with the correct prior; information at most {part['max_information']:.1f} nats"
+    header = ("candidates", "policy", "regret", "exponent in T", "information", "tau (median)", "tau reached")
+    return _table(title, header, cells)
 
 
 def bound_lines(document: Document) -> str:
@@ -97,9 +96,9 @@ def prior_table(document: Document) -> str:
     part = document["priors"]
     cells = {(row["prior"], row["policy"]): _mean(row["regret"]) for row in part["rows"]}
     priors, policies = (dict.fromkeys(row[name] for row in part["rows"]) for name in ("prior", "policy"))
-    rows = [{"prior": prior, **{policy: cells[prior, policy] for policy in policies}} for prior in priors]
+    rows = [(prior, *(cells[prior, policy] for policy in policies)) for prior in priors]
     title = f"Regret after {part['rounds']} rounds, {part['n_items']} items"
-    return _table(title, rows, {name: itemgetter(name) for name in ("prior", *policies)})
+    return _table(title, ("prior", *policies), rows)
 
 
 def meta_prior_table(document: Document) -> str:
@@ -120,7 +119,7 @@ def meta_prior_table(document: Document) -> str:
         )
         for row in part["rows"]
     ]
-    return f"{title}\n\n{markdown_table(header, rows)}"
+    return _table(title, header, rows)
 
 
 def _measured(document: Document) -> float:
@@ -129,15 +128,9 @@ def _measured(document: Document) -> float:
     return float(next(row["regret"]["mean"] for row in rows if row["policy"] == "ucb-theorem" and row["repeats"]))
 
 
-def _rate(rate: dict[str, float]) -> str:
-    return f"{rate['rate']:.4f} [{rate['low']:.4f}, {rate['high']:.4f}]"
-
-
 def _mean(value: dict[str, float]) -> str:
     return f"{value['mean']:.1f} ± {value['se']:.1f}"
 
 
-def _table(title: str, rows: Sequence[Document], columns: Columns) -> str:
-    """Write a table; `columns` has the cell of a row by heading."""
-    cells = [[cell(row) for cell in columns.values()] for row in rows]
-    return f"{title}\n\n{markdown_table(list(columns), cells)}"
+def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    return f"{title}\n\n{markdown_table(header, rows)}"

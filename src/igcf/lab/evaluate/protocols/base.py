@@ -151,6 +151,10 @@ class Outcome:
     seconds: dict[str, float]
 
 
+Showing = tuple[Shown, dict[str, Any]]
+"""What one play in one session showed, and further values that the protocol reports."""
+
+
 class Played(NamedTuple):
     """What one play in one session showed, further values that the protocol reports, and the seconds it took."""
 
@@ -305,9 +309,7 @@ class Protocol:
                 online = time.perf_counter() - started
                 yield Played(shown, details, {"pretrain": round(fit_seconds, 3), "online": round(online, 3)})
 
-    def show(
-        self, learner: Learner, case: Case, job: Job, play: Play, session: Session
-    ) -> tuple[Shown, dict[str, Any]]:
+    def show(self, learner: Learner, case: Case, job: Job, play: Play, session: Session) -> Showing:
         """Play one session with all users."""
         raise NotImplementedError
 

@@ -29,12 +29,13 @@ from igcf.lab.evaluate.protocols.base import (
     Row,
     Session,
     Setup,
+    Showing,
     Users,
     figures_at,
 )
 from igcf.lab.evaluate.protocols.sizes import activity_classes, fitting_size
 from igcf.lab.evaluate.tuned_settings import variant_settings
-from igcf.online import Environment, Learner, ModelLearner, Shown
+from igcf.online import Environment, Learner, ModelLearner
 from igcf.tables import Table
 
 WITH = " with attributes"
@@ -88,9 +89,7 @@ class ColdStart(Protocol):
         cold = cold_users(data, setup, seed)
         return tested(setup, cold.train, (cold.validation,), (cold.test,), users)
 
-    def show(
-        self, learner: Learner, case: Case, job: Job, play: Play, session: Session
-    ) -> tuple[Shown, dict[str, Any]]:
+    def show(self, learner: Learner, case: Case, job: Job, play: Play, session: Session) -> Showing:
         """Play one session with all users."""
         begun, details = attributes_of(learner, case, play)
         return self.environment(case, session).play(learner, rng=self.rng(job, 2), begun=begun), details
@@ -272,9 +271,7 @@ class Returning(ColdStart):
             rows.append(Play(f"{method.name}, {n} logged", settings, {"logged": n, "told": True}))
         return rows
 
-    def show(
-        self, learner: Learner, case: Case, job: Job, play: Play, session: Session
-    ) -> tuple[Shown, dict[str, Any]]:
+    def show(self, learner: Learner, case: Case, job: Job, play: Play, session: Session) -> Showing:
         """Play one session, after the logged reactions where there are some."""
         if not play.notes:
             return super().show(learner, case, job, play, session)

@@ -31,6 +31,7 @@ from igcf.lab.evaluate.protocols.base import (
     Row,
     Session,
     Setup,
+    Showing,
     Users,
 )
 from igcf.lab.evaluate.protocols.cold import ColdStart, cold_users, tested
@@ -192,9 +193,7 @@ class NewItemsProtocol(ColdStart):
                 details |= {"reactions": reactions, "stretches": stretches[name]}
             yield Played(shown, details, seconds)
 
-    def show(
-        self, learner: Learner, case: Case, job: Job, play: Play, session: Session
-    ) -> tuple[Shown, dict[str, Any]]:
+    def show(self, learner: Learner, case: Case, job: Job, play: Play, session: Session) -> Showing:
         """Let users arrive, where the learner may remember what they taught it of the items, then test users."""
         (stream,), rng = self.training_truth(case, session), self.rng(job, 2)
         for start in range(0, len(stream) if getattr(learner, "remembers_items", False) else 0, STRETCH):

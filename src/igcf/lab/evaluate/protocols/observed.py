@@ -15,10 +15,22 @@ from igcf.data import Interactions
 from igcf.data.registry import known_dataset
 from igcf.data.splits import observed_split
 from igcf.lab.baselines import Method
-from igcf.lab.evaluate.protocols.base import Case, Choices, Grid, Job, Outcome, Play, Row, Session, Setup, Users
+from igcf.lab.evaluate.protocols.base import (
+    Case,
+    Choices,
+    Grid,
+    Job,
+    Outcome,
+    Play,
+    Row,
+    Session,
+    Setup,
+    Showing,
+    Users,
+)
 from igcf.lab.evaluate.protocols.cold import ColdStart, attributes_of, group_tables, tested
 from igcf.model.usage import Calibration
-from igcf.online import Environment, Learner, ModelLearner, Shown
+from igcf.online import Environment, Learner, ModelLearner
 from igcf.tables import Table
 from igcf.training.calibrating import LogitRecorder, Played, chance_of, coverage, places, recorded
 
@@ -97,9 +109,7 @@ class Observed(ColdStart):
         """Return random numbers that depend on the seed only."""
         return np.random.default_rng(job.seed)
 
-    def show(
-        self, learner: Learner, case: Case, job: Job, play: Play, session: Session
-    ) -> tuple[Shown, dict[str, Any]]:
+    def show(self, learner: Learner, case: Case, job: Job, play: Play, session: Session) -> Showing:
         """Play one session; of a calibrated model, also record whether its chances come true."""
         world = self.environment(case, session)
         begun, details = attributes_of(learner, case, play)
@@ -153,20 +163,16 @@ def _chance(played: Played, calibration: Calibration, rounds: int) -> dict[str, 
     predicted, y = chance_of(played, calibration), played.is_success
     rng = np.random.default_rng(0)
     found = [places(look, calibration, played.items_at(look.rows, calibration), rng=rng) for look in played.looks]
-    stages = [(first, min(last, rounds)) for first, last in STAGES if first <= rounds]
+    by_rounds = []
+    for first, last in ((first, min(last, rounds)) for first, last in STAGES if first <= rounds):
+        chance, came_true = predicted[:, first - 1 : last], y[:, first - 1 : last]
+        means = {"predicted": float(chance.mean()), "satisfied": float(came_true.mean())}
+        by_rounds.append({"rounds": f"{first}-{last}", **means, "ece": calibration_error(chance, came_true)})
     return {
         "calibration": vars(calibration),
         "ece": calibration_error(predicted, y),
         "ece_uncalibrated": calibration_error(chance_of(played, Calibration()), y),
         "coverage": {f"{level:.0%}": coverage(np.concatenate(found), level) for level in (0.8, 0.95)} if found else {},
         "coverage_by_look": [coverage(each) for each in found],
-        "by_rounds": [
-            {
-                "rounds": f"{first}-{last}",
-                "predicted": float(predicted[:, first - 1 : last].mean()),
-                "satisfied": float(y[:, first - 1 : last].mean()),
-                "ece": calibration_error(predicted[:, first - 1 : last], y[:, first - 1 : last]),
-            }
-            for first, last in stages
-        ],
+        "by_rounds": by_rounds,
     }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +27,7 @@ from igcf.lab.evaluate.protocols.base import (
     Row,
     Session,
     Setup,
+    Showing,
     Users,
     figures_at,
     in_stages,
@@ -94,9 +95,7 @@ class Ranking(Protocol):
             activity=() if known_dataset(data) else activity_classes(data, least),
         )
 
-    def show(
-        self, learner: Learner, case: Case, job: Job, play: Play, session: Session
-    ) -> tuple[Shown, dict[str, Any]]:
+    def show(self, learner: Learner, case: Case, job: Job, play: Play, session: Session) -> Showing:
         """Rank all items but those that are given."""
         assert isinstance(case, RankingCase) and case.record is not None  # noqa: S101, PT018
         logged, rng = logged_by_user(case.record), self.rng(job, 2)
