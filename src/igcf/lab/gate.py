@@ -182,8 +182,7 @@ def judge(candidate: Model, current: Model, held: Interactions, more: Sequence[C
     """Compare a candidate, which was not trained on the users `held`, with the model in service."""
     fresh, users = judged_on(held, current)
     users = users[: max(CELLS // max(candidate.n_items, current.n_items), FEWEST_USERS)]
-    is_fresh = fresh & np.isin(held.user_idx, users)
-    shown, seen = held.subset(is_fresh).only_users(users), held.subset(~fresh).only_users(users)
+    shown, seen = held.subset(fresh).only_users(users), held.subset(~fresh).only_users(users)
     models = (candidate, current)
     rounds = max(1, min(ROUNDS, candidate.n_items // 4, current.n_items // 4))
     hits, n_items = zip(*(_played(model, shown, seen, rounds, current) for model in models), strict=True)

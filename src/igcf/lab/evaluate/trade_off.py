@@ -36,12 +36,9 @@ class Study:
     def write(self, folder: Path, stem: str) -> None:
         """Write the page with curves and tables, and either alone: `.html`, `.svg`, `.md` and `.json`."""
         folder.mkdir(parents=True, exist_ok=True)
-        curves, tables = (
-            section("Curves", multiples(self.charts)),
-            (section(t.title, html_table(t)) for t in self.tables),
-        )
+        parts = [section("Curves", multiples(self.charts)), *(section(t.title, html_table(t)) for t in self.tables)]
         texts = {
-            "html": report_page(self.title, self.title, "Played with validation users.", [curves, *tables]),
+            "html": report_page(self.title, self.title, "Played with validation users.", parts),
             "svg": standalone(self.title, self.charts),
             "md": "\n".join(map(as_markdown, self.tables)),
             "json": json.dumps(self.points, indent=1),

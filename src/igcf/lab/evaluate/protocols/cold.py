@@ -280,13 +280,13 @@ class Returning(ColdStart):
         given = logged_part(case.record, play.notes["logged"], self.part, rng=rng)
         available = np.ones(case.truth[0].shape, dtype=np.bool_)
         available[given.user_idx, given.item_idx] = False
-        logged, rng = logged_by_user(given), self.rng(job, 2)
+        logged = logged_by_user(given)
 
         def warm_start(users: IntArray) -> None:
             learner.know([logged[user] for user in users])  # type: ignore[attr-defined]
 
         world = Environment(case.truth, rounds=session.rounds, slate=session.slate, available=available)
-        return world.play(learner, rng=rng, begun=warm_start if play.notes["told"] else None), {}
+        return world.play(learner, rng=self.rng(job, 2), begun=warm_start if play.notes["told"] else None), {}
 
     def pairs(self, session: Session, outcomes: Sequence[Outcome], means: Mapping[str, FloatArray]) -> Iterator[Pair]:
         """Compare each start from a log with both cold starts of the same method."""
@@ -316,15 +316,9 @@ def tested(
 
 def cold_users(data: Interactions, setup: Setup, seed: int) -> ColdUsers:
     """Split the log into training users and the validation and test users of an experiment."""
-    return cold_start(
-        data,
-        split=setup.split,
-        n_test=setup.n_users,
-        n_validation=setup.n_validation,
-        min_reactions=setup.min_reactions,
-        by_activity=setup.by_activity,
-        rng=np.random.default_rng(seed),
-    )
+    sizes = {"n_test": setup.n_users, "n_validation": setup.n_validation, "min_reactions": setup.min_reactions}
+    rng = np.random.default_rng(seed)
+    return cold_start(data, split=setup.split, by_activity=setup.by_activity, **sizes, rng=rng)
 
 
 def kept_share(log: Interactions, share: float, rng: np.random.Generator) -> Interactions:

@@ -65,14 +65,8 @@ class Observed(ColdStart):
 
     def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> Case:
         """Split the log; test and validation users are drawn from the active ones, both alike."""
-        parts = observed_split(
-            data,
-            split=setup.split,
-            n_test=setup.n_users,
-            n_validation=setup.n_validation,
-            min_reactions=setup.min_reactions,
-            rng=np.random.default_rng(seed),
-        )
+        sizes = {"n_test": setup.n_users, "n_validation": setup.n_validation, "min_reactions": setup.min_reactions}
+        parts = observed_split(data, split=setup.split, **sizes, rng=np.random.default_rng(seed))
         case = tested(setup, parts.train, (parts.validation,), (parts.test,), users)
         return replace(case, task=replace(case.task, seed=seed))
 

@@ -30,8 +30,7 @@ class ActivityClass:
 
     name: str
     least: int
-    most: int | None
-    """None: no limit."""
+    most: int | None  # None: no limit
     share: float
 
     def __str__(self) -> str:
@@ -46,10 +45,8 @@ class Size:
     split: Literal["time", "users"]
     n_shown: int
     """Number of items that are shown to a user: at most ten, or as many as half of the test users have reactions."""
-    n_users: int
-    """Number of test users; about as many are left for validation."""
-    least: int
-    """Least number of reactions of a test user."""
+    n_users: int  # test users; about as many are left for validation
+    least: int  # reactions of a test user
 
 
 def fitting_size(data: Interactions, split: Literal["time", "users", "auto"] = "auto", longest: int = 120) -> Size:
