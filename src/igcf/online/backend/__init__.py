@@ -7,11 +7,34 @@ environment asks for NumPy. Loops that were compiled from an older source are no
 import os
 import warnings
 
-from igcf.online.backend.numpy_backend import NumpyBackend
+from igcf.online.backend import numpy_beliefs, numpy_items
 
 __all__ = ["NumpyBackend", "loops"]
 
 INTERFACE = 1  # the interface of the C loops that this code calls, as in `native/module.c`
+
+
+class NumpyBackend:
+    """Everything that the engine needs computed, in NumPy: the interface of all backends and what they fall back to."""
+
+    name = "numpy"
+    update_beliefs = staticmethod(numpy_beliefs.update_beliefs)
+    learn = staticmethod(numpy_beliefs.learn)
+    learn_in_turn = staticmethod(numpy_beliefs.learn_in_turn)
+    chances_of_logits = staticmethod(numpy_items.chances_of_logits)
+    counted_class = staticmethod(numpy_beliefs.counted_class)
+    counted_classes = staticmethod(numpy_beliefs.counted_classes)
+    observe_and_rescore = staticmethod(numpy_items.observe_and_rescore)
+    rescore_users = staticmethod(numpy_items.rescore_users)
+    variances_of = staticmethod(numpy_items.variances_of)
+    moments_at = staticmethod(numpy_items.moments_at)
+    multiply = staticmethod(numpy_items.multiply)
+    add_information = staticmethod(numpy_items.add_information)
+    find_mode = staticmethod(numpy_beliefs.find_mode)
+    expected_rewards = staticmethod(numpy_items.expected_rewards)
+    reward_variances = staticmethod(numpy_items.reward_variances)
+    select_users = staticmethod(numpy_items.select_users)
+    count_above = staticmethod(numpy_items.count_above)
 
 
 def _chosen() -> NumpyBackend:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
-from igcf.online.backend import _native  # type: ignore[attr-defined]
-from igcf.online.backend.numpy_backend import NumpyBackend
+from igcf.online.backend import NumpyBackend, _native  # type: ignore[attr-defined]
 from igcf.online.backend.types import Arrays, Classes, Evidence, ItemTerms, MakeRng, Mixture, RecordTerms
 
 MOST_CHANNELS = 8  # channels that the native loops have room for

@@ -206,7 +206,7 @@ INLINE void take_step(const struct record* own, const double* gradient, double* 
     place_user(own);
 }
 
-/* igcf.online.backend.numpy_backend.find_mode */
+/* igcf.online.backend.numpy_beliefs.find_mode */
 FOR_EACH_PROCESSOR
 static void find_mode(const struct record* own, Py_ssize_t passes) {
     Py_ssize_t r = own->r;
