@@ -54,16 +54,16 @@ class LimitedProtocol(H11Protocol):
     taken. The application limits the time of a body, uvicorn that of an idle connection.
     """
 
+    _is_open = False
+    _request_timer: asyncio.TimerHandle | None = None
+    _answer_timer: asyncio.TimerHandle | None = None
+
     def __init__(
         self, *args: Any, settings: ServiceSettings, unused: dict["LimitedProtocol", None], **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.conn = FewChunks(h11.SERVER)
-        self._settings = settings
+        self.conn, self._settings = FewChunks(h11.SERVER), settings
         self._unused = unused  # all connections without a request in work, the one used longest ago first
-        self._is_open = False
-        self._request_timer: asyncio.TimerHandle | None = None
-        self._answer_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept or refuse the connection; the one idle for longest is closed to make room."""
@@ -86,9 +86,8 @@ class LimitedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timers."""
         super().connection_lost(exc)
-        for timer in (self._request_timer, self._answer_timer):
-            if timer is not None:
-                timer.cancel()
+        self._stop_request_timer()
+        self._stop_answer_timer()
         self._leave()
 
     def data_received(self, data: bytes) -> None:
@@ -120,9 +119,7 @@ class LimitedProtocol(H11Protocol):
     def resume_writing(self) -> None:
         """Go on writing."""
         super().resume_writing()
-        if self._answer_timer is not None:
-            self._answer_timer.cancel()
-            self._answer_timer = None
+        self._stop_answer_timer()
 
     def _leave(self) -> None:
         """Count the connection no more."""
@@ -150,6 +147,11 @@ class LimitedProtocol(H11Protocol):
         if self._request_timer is not None:
             self._request_timer.cancel()
             self._request_timer = None
+
+    def _stop_answer_timer(self) -> None:
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+            self._answer_timer = None
 
     def _give_up_request(self) -> None:
         self.transport.close()

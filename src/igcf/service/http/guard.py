@@ -61,8 +61,6 @@ NO_ROUTE = "no route of this server; /docs lists them all"
 """Message for an unknown address."""
 NOT_KEPT = (b"cache-control", b"no-store")
 """Responses about users and items are never cached."""
-
-
 CLOSING = (400, 408, 413)
 """Refusals after which the connection is closed: where the next request would begin is not certain."""
 
@@ -149,8 +147,8 @@ class Guard:
     def _check(self, scope: Scope, headers: Mapping[str, str]) -> bool:
         """Refuse what can be refused before the body is read; returns whether there is one."""
         path, method = scope["path"], scope["method"]
-        has_length, has_encoding = "content-length" in headers, "transfer-encoding" in headers
-        if has_length and has_encoding:
+        has_encoding = "transfer-encoding" in headers
+        if has_encoding and "content-length" in headers:
             raise BadRequestError("a request has either Content-Length or Transfer-Encoding, not both")
         self._check_host(headers)
         if method not in SAFE:
@@ -164,7 +162,7 @@ class Guard:
             self.keys.keys.check(headers, method, path)
             if scope.get("query_string"):
                 self._check_query(method, path, scope["query_string"])
-        has_body = has_encoding or (has_length and headers["content-length"] != "0")
+        has_body = has_encoding or headers.get("content-length", "0") != "0"
         if has_body:
             self._check_body(method, path, headers)
         return has_body
@@ -192,10 +190,8 @@ class Guard:
     def _check_query(self, method: str, path: str, query: bytes) -> None:
         """Refuse parameters that the route does not know: they would be ignored, which nobody wants."""
         known = self.routes.query_names(method, path)
-        if known is None:
-            return
         for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
-            if name not in known:
+            if known is not None and name not in known:
                 raise RequestError(f"query: {name[:80]!r} is not a parameter of this route{nearest(name, known)}")
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
