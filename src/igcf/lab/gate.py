@@ -204,7 +204,10 @@ def judge(candidate: Model, current: Model, held: Interactions, more: Sequence[C
 
 def judged_on(held: Interactions, current: Model) -> tuple[BoolArray, IntArray]:
     """Return which reactions are new to the model in service, and the users with enough of them; refuse too few."""
-    fresh = _unseen(held, current)
+    share, until = current.metadata.get("held_out"), current.metadata.get("data", {}).get("until")
+    fresh: BoolArray = is_held_out(held.user_ids, float(share or 0.0))[held.user_idx]
+    if until is not None and held.timestamps is not None:
+        fresh = fresh | (held.timestamps > until)
     counts = np.bincount(held.user_idx[fresh], minlength=held.n_users)
     users = np.flatnonzero(counts >= FEWEST_REACTIONS)
     if len(users) < FEWEST_USERS:
@@ -213,14 +216,6 @@ def judged_on(held: Interactions, current: Model) -> tuple[BoolArray, IntArray]:
             f"{FEWEST_USERS} are needed: retrain later, or promote without a comparison (igcf models promote)"
         )
     return fresh, users
-
-
-def _unseen(held: Interactions, current: Model) -> BoolArray:
-    """Tell which reactions the model in service was not trained on."""
-    share, until = current.metadata.get("held_out"), current.metadata.get("data", {}).get("until")
-    of_user = is_held_out(held.user_ids, 0.0 if share is None else float(share))
-    fresh: BoolArray = of_user[held.user_idx]
-    return fresh if until is None or held.timestamps is None else fresh | (held.timestamps > until)
 
 
 def _known(model: Model, log: Interactions) -> IntArray:

@@ -67,18 +67,13 @@ def trade_off(data: Interactions, setup: Setup, name: str, *, seed: int = 0) -> 
         found = {"successes": is_success.sum(axis=(1, 2)), "value": (is_success * worth[shown.rows]).sum(axis=(1, 2))}
         points.append({"strength": strength, **{what: float(each.mean()) for what, each in found.items()}})
     successes, values = ([point[what] for point in points] for what in ("successes", "value"))
-    rows = tuple(
-        (
-            f"{point['strength']:g}",
-            f"{point['successes']:.2f}",
-            f"{point['successes'] / max(successes[0], 1e-12) - 1:+.1%}",
-            f"{point['value']:.4g}",
-            f"{point['value'] / values[0] - 1:+.1%}" if values[0] else "",
-        )
-        for point in points
-    )
+    rows = []
+    for strength, success, value in zip(STRENGTHS, successes, values, strict=True):
+        change = f"{value / values[0] - 1:+.1%}" if values[0] else ""
+        fewer = f"{success / max(successes[0], 1e-12) - 1:+.1%}"
+        rows.append((f"{strength:g}", f"{success:.2f}", fewer, f"{value:.4g}", change))
     header = ("strength", "successes", "change", name, "change")
-    table = Table(f"successes against {name}, per validation user", header, rows)
+    table = Table(f"successes against {name}, per validation user", header, tuple(rows))
     title = f"{setup.dataset}: successes against {name}"
     chart = line_chart([Line("igcf", values, successes, "first", has_points=True)], title, name, "successes")
     return Study(title, points, [table], {"From strength 0 to 1": chart})

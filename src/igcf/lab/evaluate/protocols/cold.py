@@ -330,10 +330,10 @@ def kept_share(log: Interactions, share: float, rng: np.random.Generator) -> Int
 def at_most(log: Interactions, n: int, rng: np.random.Generator) -> Interactions:
     """Keep at most n reactions of every user, drawn."""
     order = np.lexsort((rng.random(len(log)), log.user_idx))
-    return log.subset(_places(log, order) < n)
+    return log.subset(places(log, order) < n)
 
 
-def _places(log: Interactions, order: IntArray) -> IntArray:
+def places(log: Interactions, order: IntArray) -> IntArray:
     """Return the place of each reaction among those of its user, in an order of the log by users."""
     counts = np.bincount(log.user_idx, minlength=log.n_users)
     place = np.empty(len(log), dtype=np.int64)
@@ -355,7 +355,7 @@ def logged_part(
         if not has_all_times(record) or record.timestamps is None:
             raise DataError(f"{record.name} has reactions without a time; take --part random")
         keys.insert(1, record.timestamps)
-    return record.subset(_places(record, np.lexsort(keys)) < n)
+    return record.subset(places(record, np.lexsort(keys)) < n)
 
 
 def logged_by_user(log: Interactions) -> list[Logged]:

@@ -34,7 +34,7 @@ from igcf.lab.evaluate.protocols.base import (
     mean_of_known,
     shown_numbers,
 )
-from igcf.lab.evaluate.protocols.cold import logged_by_user
+from igcf.lab.evaluate.protocols.cold import logged_by_user, places
 from igcf.lab.evaluate.protocols.sizes import activity_classes
 from igcf.online import Learner, Shown
 
@@ -310,13 +310,12 @@ def hide_share(log: Interactions, share: float, satisfied: float, *, rng: np.ran
     if not 0 < share < 1:
         raise ConfigError(f"the share of hidden successes must be between 0 and 1, got {share}")
     happy = np.flatnonzero(log.values >= satisfied)
-    happy = happy[np.lexsort((rng.random(len(happy)), log.user_idx[happy]))]  # by user, in random order within each
-    counts = np.bincount(log.user_idx[happy], minlength=log.n_users)
-    place = np.arange(len(happy)) - (np.cumsum(counts) - counts)[log.user_idx[happy]]
-    n_hidden = np.maximum(1, np.rint(share * counts)).astype(np.int64)
-    n_hidden = np.minimum(n_hidden, counts - 1)
+    liked = log.subset(happy)
+    counts = np.bincount(liked.user_idx, minlength=log.n_users)
+    n_hidden = np.minimum(np.maximum(1, np.rint(share * counts)).astype(np.int64), counts - 1)
+    place = places(liked, np.lexsort((rng.random(len(happy)), liked.user_idx)))  # random among those of the user
     is_hidden = np.zeros(len(log), dtype=np.bool_)
-    is_hidden[happy[place < n_hidden[log.user_idx[happy]]]] = True
+    is_hidden[happy[place < n_hidden[liked.user_idx]]] = True
     users = np.flatnonzero(counts >= 2)
     if not len(users):
         raise DataError(f"no user of {log.name} has two reactions of at least {satisfied:g}; lower --satisfied")
