@@ -14,7 +14,7 @@ from igcf.item import nearest
 from igcf.model import Model
 from igcf.model.catalogue import Catalogue
 from igcf.online.backend.types import Selection
-from igcf.online.exploration import AMONG
+from igcf.online.exploration import AMONG, Explorer
 from igcf.online.selection import Query
 
 if TYPE_CHECKING:
@@ -242,12 +242,16 @@ class _Slate:
         if scores[place] == -np.inf:
             return None
         if self._query.explorer is not None:
-            n = min(AMONG, int(np.count_nonzero(scores > -np.inf)))
-            best = np.argpartition(-scores, n - 1)[:n]
-            best = best[np.argsort(-scores[best], kind="stable")]
-            return int(best[self._query.explorer.place(n)])
+            return self._drawn(scores, self._query.explorer)
         ties = np.flatnonzero(scores == scores[place])
         return place if len(ties) == 1 else int(self._query.make_rng().choice(ties))
+
+    @staticmethod
+    def _drawn(scores: AnyFloatArray, explorer: Explorer) -> int:
+        n = min(AMONG, int(np.count_nonzero(scores > -np.inf)))
+        best = np.argpartition(-scores, n - 1)[:n]
+        best = best[np.argsort(-scores[best], kind="stable")]
+        return int(best[explorer.place(n)])
 
     def _fill_diverse(self) -> None:
         """Take one item after the other, each by its score less what it repeats of those before it.
@@ -263,7 +267,12 @@ class _Slate:
             if weight is None:
                 weight = self._rules.diversity * float(self._scores[pool].std())
             left, whole = explained.look_at(pool)
-            while len(self.rows) < k and (place := self._best(self._scores[pool] + weight * left / whole)) is not None:
+            while len(self.rows) < k:
+                worth = self._scores[pool] + weight * left / whole
+                place = int(worth.argmax())  # of a few items: looking for ties would take as long as the rest
+                if worth[place] == -np.inf:
+                    break
+                place = place if self._query.explorer is None else self._drawn(worth, self._query.explorer)
                 self._take(int(pool[place]))
                 left = explained.add(place)
 
