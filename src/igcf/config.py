@@ -266,10 +266,10 @@ def configured(config: Config | None, settings: Mapping[str, Any]) -> Config:
     elif method is not None and config.as_dict()["method"] != method:
         raise ConfigError(f"method={method} does not fit config, a {type(config).__name__}; leave one of them out")
     known = field_types(type(config))
-    for name in sorted(settings.keys() - known.keys()):
-        if name in field_types(GraphConfig):
-            raise ConfigError(f'{name} is a setting of the graph model: it needs method="graph" (--method graph)')
-        raise ConfigError(f"unknown setting {name!r}; known are {', '.join(sorted(known))}")
+    if unknown := sorted(settings.keys() - known.keys()):
+        if unknown[0] in field_types(GraphConfig):
+            raise ConfigError(f'{unknown[0]} is a setting of the graph model: it needs method="graph" (--method graph)')
+        raise ConfigError(f"unknown setting {unknown[0]!r}; known are {', '.join(sorted(known))}")
     return replace(config, **settings)
 
 

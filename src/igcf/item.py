@@ -84,19 +84,18 @@ def parse_fields(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in given.items():
         what = f"{name} of {where}"
-        if name in ("title", "text", "image"):
-            longest = LONGEST_TEXT if name == "text" else LONGEST_TITLE
-            found[name] = None if value is None else _text(value, what, longest)
-        elif name in ("categories", "tags"):
-            found[name] = _labels(value, what)
+        if name in ("categories", "tags"):
+            found[name] = () if value is None else _labels(value, what)
         elif name == "numbers":
-            found[name] = _numbers(value, what)
-        elif name == "hidden":
-            if not isinstance(value, bool | None):
-                raise DataError(f"{what} is {_short(value)}; expected true or false")
-            found[name] = bool(value)
+            found[name] = {} if value is None else _numbers(value, what)
+        elif name == "hidden" and not isinstance(value, bool | None):
+            raise DataError(f"{what} is {_short(value)}; expected true or false")
+        elif name == "hidden" or value is None:
+            found[name] = bool(value) if name == "hidden" else None
+        elif name in ("title", "text", "image"):
+            found[name] = _text(value, what, LONGEST_TEXT if name == "text" else LONGEST_TITLE)
         else:
-            found[name] = None if value is None else finite(value, what)
+            found[name] = finite(value, what)
     since, until = found.get("available_from"), found.get("available_until")
     if since is not None and until is not None and until <= since:
         raise DataError(f"available_until of {where} is {until:g}, not after available_from, {since:g}")
@@ -133,8 +132,6 @@ def _text(value: Any, what: str, longest: int) -> str:
 
 
 def _labels(value: Any, what: str) -> tuple[str, ...]:
-    if value is None:
-        return ()
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise DataError(f"{what} is {_short(value)}; expected a list of names")
     if len(value) > MOST_LABELS:
@@ -144,8 +141,6 @@ def _labels(value: Any, what: str) -> tuple[str, ...]:
 
 
 def _numbers(value: Any, what: str) -> dict[str, float]:
-    if value is None:
-        return {}
     if not isinstance(value, Mapping):
         raise DataError(f"{what} is {_short(value)}; expected an object like {{'year': 1994}}")
     if len(value) > MOST_NUMBERS:

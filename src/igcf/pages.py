@@ -33,25 +33,20 @@ def folded(title: str, content: str) -> str:
 
 def multiples(charts: Mapping[str, str]) -> str:
     """Write charts side by side, each under its name; a single one takes the whole width."""
-    if len(charts) == 1:
-        return f"<figure class=multiples><div>{next(iter(charts.values()))}</div></figure>"
-    parts = (f"<div><h3>{html.escape(name)}</h3>{chart}</div>" for name, chart in charts.items())
-    return f"<figure class=multiples>{''.join(parts)}</figure>"
+    names = {name: f"<h3>{html.escape(name)}</h3>" if len(charts) > 1 else "" for name in charts}
+    parts = "".join(f"<div>{names[name]}{chart}</div>" for name, chart in charts.items())
+    return f"<figure class=multiples>{parts}</figure>"
 
 
 def html_table(table: Table) -> str:
     """Write a table, which moves sideways where it is wider than the page."""
     head = "".join(f"<th scope=col>{html.escape(name)}</th>" for name in table.header)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{' class=best' if (number, at) in table.best else ''}>{html.escape(cell)}</td>"
-            for at, cell in enumerate(row)
-        )
-        + "</tr>"
+    marks = dict.fromkeys(table.best, " class=best")
+    rows = (
+        "".join(f"<td{marks.get((number, at), '')}>{html.escape(cell)}</td>" for at, cell in enumerate(row))
         for number, row in enumerate(table.rows)
     )
-    label = html.escape(table.title)
+    body, label = "".join(f"<tr>{cells}</tr>" for cells in rows), html.escape(table.title)
     return (
         f'<div class=wide-content role=region tabindex=0 aria-label="{label}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
