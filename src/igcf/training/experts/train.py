@@ -128,8 +128,9 @@ def _for_known_users(
     model.metadata["low_pass"] = best._asdict()
     if not best.weight:
         return model
-    low_pass = np.zeros((model.n_items, best.rank), dtype=np.float32)
-    low_pass[slice(None) if rows is None else rows] = best.of(of_graph.edges())
+    directions = best.of(of_graph.edges())  # a small graph may have fewer than `best.rank`
+    low_pass = np.zeros((model.n_items, directions.shape[1]), dtype=np.float32)
+    low_pass[slice(None) if rows is None else rows] = directions
     return model.changed(low_pass=low_pass)
 
 
