@@ -31,7 +31,7 @@ def test_a_visitor_switches_attributes_and_sees_what_they_add(serve_here: Serve,
     page.select_option("#attribute-country", "")
     page.fill("#attribute-income", "")
     page.press("#attribute-income", "Enter")
-    page.locator("#why tr", has_text="Your").wait_for(state="detached")
+    page.locator("#why tr", has_text="Your").first.wait_for(state="detached")
     assert server.bets(visitor.user) == before
 
 

@@ -195,7 +195,7 @@ def test_where_no_taste_stands_out_the_page_counts_what_was_liked(visit: Visit) 
     visitor.settled()
     visitor.page.wait_for_function("() => document.querySelector('#learned').textContent.startsWith('So far')")
     assert visitor.text("#learned") == f"So far you liked 5 of 5 in {names[0]} and 4 of 5 in {names[1]}."
-    assert visitor.text("#learned-more").startswith("Too early to tell how you differ from others.")
+    assert visitor.text("#learned-more").startswith("Too early to say how you differ from others.")
 
 
 def test_the_cards_do_not_wait_for_the_choice_and_a_late_refusal_does_not_end_it(visit: Visit) -> None:
