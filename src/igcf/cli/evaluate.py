@@ -48,8 +48,8 @@ OWN = "own"
 @click.option("--keep", type=click.FloatRange(0, 1, min_open=True), help="thin-log: share of the reactions kept.")
 @click.option("--per-user", type=COUNT, help="thin-log: most reactions kept of a training user.")
 @click.option("--objective-weight", metavar="NUMBER",
-              help="Instead of a comparison, weigh successes by this number of the items, such as a margin, with growing "
-              "strength on the validation users, and plot successes against value.")  # fmt: skip
+              help="Instead of a comparison, weigh successes by this number of the items, such as a margin, with "
+              "growing strength on the validation users, and plot successes against value.")  # fmt: skip
 @click.option("--thin", type=click.FloatRange(0, 1, min_open=True), help="Use only this share of the log's rows.")
 @common_options
 def evaluate(  # noqa: PLR0913  (one parameter per option)
