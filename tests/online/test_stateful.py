@@ -55,7 +55,8 @@ def described(model: Model) -> Model:
     return contextual(attributed(model.changed(content=fit_content(model))))
 
 
-MODELS = [described(two_channel_model(16, 3)), described(ensemble_model(16, 3))]
+LOW_PASS = np.random.default_rng(9).normal(0.0, 0.3, (16, 4)).astype(np.float32)
+MODELS = [described(two_channel_model(16, 3).changed(low_pass=LOW_PASS)), described(ensemble_model(16, 3))]
 
 
 def brute_force_record(model: Model, logged: dict[int, float], shown: set[int], population: FloatArray) -> Belief:
@@ -74,6 +75,15 @@ def brute_force_record(model: Model, logged: dict[int, float], shown: set[int], 
                 precision = precision + weight * np.outer(x, x) / noise
     cov = np.linalg.inv(precision)
     return Belief(cov @ information, cov)
+
+
+def brute_force_filter(model: Model, logged: dict[int, float], shown: set[int]) -> FloatArray:
+    """What the low-pass filter adds to the expected reward of every item, by the trained items still in the record."""
+    added = np.zeros(model.n_items)
+    amounts = {row: 1.0 if value >= 4.0 else 0.5 for row, value in logged.items() if row < 16 and row not in shown}
+    for row, amount in amounts.items():
+        added[:16] += LOW_PASS @ LOW_PASS[row].astype(np.float64) * amount / np.sqrt(max(sum(amounts.values()), 1.0))
+    return added
 
 
 def with_own_prior(model: Model, numbers: list[float | None]) -> Model:
@@ -300,6 +310,7 @@ class Library(RuleBasedStateMachine):
         assert model.context_effect is not None
         shift = model.context_effect.weights[:, :2] @ np.array([-0.5, 0.5]) * (context == {"device": "phone"})
         mean, std = scores(model, Belief(belief.mean + shift, belief.cov))
+        mean += brute_force_filter(model, self.logged[user], {row for row, _ in self.shown[user]})
         weights = 1.0 - strength + strength * np.nan_to_num(margins / np.nanmean(margins), nan=1.0)
         expected = (mean + 0.5 * std) * weights
         assert abs(pick.score - expected[open_rows].max()) < 5e-4
@@ -360,6 +371,7 @@ class Library(RuleBasedStateMachine):
             np.testing.assert_allclose(exact.means[0], mean, atol=1e-6)
             np.testing.assert_allclose(np.sqrt(exact.variances[0]), std, atol=1e-6)
             # sessions score in single precision: 6e-8 per operation, over tens of updates of numbers around 1
+            mean += brute_force_filter(model, self.logged[user], {row for row, _ in self.shown[user]})
             session._follow()
             found, spread = session._engine.means[0].copy(), np.sqrt(session._engine.variances[0])
             session._release()
