@@ -71,6 +71,8 @@ class Piece(NamedTuple):
     """File that they come from; error messages begin with it."""
     first_row: int = 0
     """Number of rows of the file before these."""
+    before: int = 0
+    """Number of rows of the log before these."""
 
 
 @dataclass
@@ -84,18 +86,13 @@ class Findings:
     """Columns that were taken, where they were found."""
     _found: dict[tuple[str, str], Defect] = field(default_factory=dict)
 
-    def rows(
-        self, kind: str, message: str, mask: pl.Series | BoolArray, piece: Piece, *, before: int = 0, found: Any = None
-    ) -> None:
-        """Note a defect of the rows of a piece where `mask` holds; `before` rows of the log come before the piece.
-
-        `found` holds what stands in the rows, the first is shown in an error.
-        """
+    def rows(self, kind: str, message: str, mask: pl.Series | BoolArray, piece: Piece, *, found: Any = None) -> None:
+        """Note a defect of the rows of a piece where `mask` holds; an error shows the first entry `found` there."""
         places = np.flatnonzero(mask.to_numpy() if isinstance(mask, pl.Series) else mask)
         if len(places):
             example = "" if found is None else f"{quoted(found[int(places[0])])} "
             self.refuse(kind, message, len(places), example, piece.source, places[:SHOWN_ROWS] + piece.first_row + 1)
-            self.add(kind, message, len(places), (places[:SHOWN_ROWS] + before + 1).tolist())
+            self.add(kind, message, len(places), (places[:SHOWN_ROWS] + piece.before + 1).tolist())
 
     def refuse(self, kind: str, message: str, count: int, example: str, source: str, rows: IntArray) -> None:
         """Raise an error about rows of a file where `is_strict`."""

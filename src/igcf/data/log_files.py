@@ -88,22 +88,12 @@ class LogFiles:
         columns = [name for name in head.columns if name in own or name in asked or is_known_name(name)]
         return find_layout(head.select(columns), self.columns, str(file))
 
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """Number of rows in the files before each, and of all rows; for text files at least so many."""
-        sizes = [_n_rows(file) if is_parquet(file) else _most_rows(file) for file in self.files]
-        if not sum(sizes):
-            raise DataError(f"{self.path} has no rows; expected one row per reaction", kind="empty")
-        return tuple(np.concatenate([[0], np.cumsum(sizes)]).tolist())
-
     def shares(self, n_workers: int) -> list[list[int]]:
-        """Divide the numbers of the files among workers: the largest first, each to the one who has the fewest rows."""
-        sizes = np.diff(self.starts)
-        loads, shares = [0] * n_workers, [list[int]() for _ in range(n_workers)]
-        for number in np.argsort(-sizes, kind="stable").tolist():
-            least = int(np.argmin(loads))
-            loads[least] += int(sizes[number])
-            shares[least].append(number)
+        """Divide the numbers of the files among workers: the largest first, each to who has the fewest bytes."""
+        sizes = [file.stat().st_size for file in self.files]
+        shares = [list[int]() for _ in range(n_workers)]
+        for number in sorted(range(len(sizes)), key=lambda each: -sizes[each]):
+            min(shares, key=lambda share: sum(sizes[each] for each in share)).append(number)
         return [sorted(share) for share in shares]
 
     def pieces(self, number: int, findings: Findings | None = None) -> Iterator[Piece]:
@@ -111,7 +101,7 @@ class LogFiles:
         file, layout, place = self.files[number], self.layout, 0
         if is_parquet(file):
             with reading_parquet(file):
-                scan, n_rows = self._scan(file), _n_rows(file)
+                scan, n_rows = self._scan(file), int(scan_parquet(file).select(pl.len()).collect().item())
                 wanted = self._wanted(scan.collect_schema().names(), file)
             for place in range(0, max(n_rows, 1), PIECE_ROWS):
                 with reading_parquet(file):
@@ -129,13 +119,13 @@ class LogFiles:
             place += len(frame)
 
     def _wanted(self, names: list[str], file: Path) -> list[str]:
-        """Return the columns of the layout that a file has; only that of the times may be missing here."""
-        missing = [name for name in self.layout.wanted() if name not in names]
-        if missing and missing != [self.layout.timestamp]:  # where times are missing is said later
+        """Return the columns of the layout, all of which a file must have."""
+        if missing := [name for name in self.layout.wanted() if name not in names]:
             raise DataError(
-                f"{file} has no column {', '.join(map(repr, missing))}; found {', '.join(repr(name) for name in names)}"
+                f"{file} has no column {', '.join(map(repr, missing))}; found {', '.join(map(repr, names))}; "
+                "give all files the same columns"
             )
-        return [name for name in self.layout.wanted() if name not in missing]
+        return list(self.layout.wanted())
 
     def _scan(self, file: Path) -> pl.LazyFrame:
         """Scan a Parquet file, with the columns in the names of its folders (`day=3/`)."""
@@ -146,17 +136,6 @@ class LogFiles:
         folders = file.relative_to(self.path).parts[:-1] if self.path.is_dir() else ()
         pairs: Any = (folder.split("=", 1) for folder in folders if "=" in folder)
         return {name: unquote(text) for name, text in pairs}
-
-
-def _n_rows(file: Path) -> int:
-    with reading_parquet(file):
-        return int(scan_parquet(file).select(pl.len()).collect().item())
-
-
-def _most_rows(file: Path) -> int:
-    """Return a bound of the number of rows of a text file by its size: a row has four bytes or more."""
-    factor = {".gz": 1_032, ".zst": 20_000}.get(file.suffix.lower(), 1)
-    return file.stat().st_size * factor // 4 + 1
 
 
 def scan_parquet(file: Path) -> pl.LazyFrame:

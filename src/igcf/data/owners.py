@@ -7,23 +7,21 @@ that four or more counts as satisfied. KuaiRec's value is the watch ratio.
 
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
-from igcf.attributes import Attributes
 from igcf.data.columns import Columns
 from igcf.data.interactions import Interactions
 from igcf.data.reading import read_table
 from igcf.data.text_tables import UNREADABLE, Opener, TextTable, first_line, opened
 from igcf.errors import DataError
 
-YEAR = re.compile(r"\((\d{4})\)\s*$")
+YEAR = r"\((\d{4})\)\s*$"
 RATINGS = ("user", "item", "value", "timestamp")
 MATRIX = ("small_matrix.csv", "small_matrix.csv.gz")
 VIDEO_TAGS = "item_categories.csv"
@@ -61,85 +59,53 @@ def _required(path: Path, *names: str) -> Opener:
     return found
 
 
-def _whole(path: Path, opener: Opener) -> bytes:
-    try:
-        with opener() as file:
-            return file.read()
-    except UNREADABLE as error:
-        raise DataError(f"{path} cannot be read: {first_line(error)}") from error
-
-
-def _table(path: Path, opener: Opener, names: Sequence[str], separator: str = "\t") -> pl.DataFrame:
-    """Read a table without header; rows may have fewer columns than `names`, but at least three."""
-    table = TextTable(path, Columns(separator=separator, has_header=False), opener=opener)
-    if len(table.names) < 3:
-        raise DataError(f"{path} has {len(table.names)} columns; expected {', '.join(names)}")
+def _table(path: Path, file: str | Opener, names: Sequence[str], separator: str = "\t") -> pl.DataFrame:
+    """Read a table without header, a member of `path` or what opens it; the columns after those with `names` too."""
+    opener = _required(path, file) if isinstance(file, str) else file
+    source = f"{path}: {file}" if isinstance(file, str) else path
+    table = TextTable(path, Columns(separator=separator, has_header=False, encoding="latin-1"), opener=opener)
+    if len(table.names) < min(len(names), 3):
+        raise DataError(f"{source} has {len(table.names)} columns; expected {', '.join(names)}")
     return pl.concat(table.frames()).rename(dict(zip(table.names, names, strict=False)))
 
 
 def read_movielens_100k(path: Path) -> Interactions:
     """Read `ml-100k.zip` or the folder `ml-100k`; titles and genres from `u.item` and `u.genre`."""
-    log = read_table(_table(path, _required(path, "u.data"), RATINGS), name="ml-100k", source=f"{path}: u.data")
-    genres = [line.split("|")[0] for line in _lines(path, "u.genre")]
-
-    def movie(line: str) -> tuple[str, str, list[str]]:
-        item_id, title, *rest = line.split("|")
-        flags = zip(genres, rest[-len(genres) :], strict=True)
-        return item_id, title, [genre for genre, flag in flags if flag == "1"]
-
-    return _with_people(_with_movies(log, path, "u.item", movie), path, "u.user", "|", "user age gender occupation")
+    log = read_table(_table(path, "u.data", RATINGS), name="ml-100k", source=f"{path}: u.data")
+    genres = _table(path, "u.genre", ("genre", "number"), "|")["genre"].to_list()
+    names = ("id", "title", "released", "shown", "address", *genres)
+    films = _table(path, "u.item", names, "|")
+    flags = [pl.when(pl.col(genre) == "1").then(pl.lit(genre)) for genre in genres]
+    log = _with_films(log, films.select("id", "title", categories=pl.concat_list(flags).list.drop_nulls()))
+    return _with_people(log, path, "u.user", "|", ("user", "age", "gender", "occupation"))
 
 
 def read_movielens_1m(path: Path) -> Interactions:
     """Read `ml-1m.zip` or the folder `ml-1m`; titles and genres from `movies.dat`."""
-    frame = _table(path, _required(path, "ratings.dat"), RATINGS, "::")
-    log = read_table(frame, name="ml-1m", source=f"{path}: ratings.dat")
-
-    def movie(line: str) -> tuple[str, str, list[str]]:
-        item_id, title, genres = line.split("::")
-        return item_id, title, genres.split("|")
-
-    log = _with_movies(log, path, "movies.dat", movie)
-    return _with_people(log, path, "users.dat", "::", "user gender age occupation")
+    log = read_table(_table(path, "ratings.dat", RATINGS, "::"), name="ml-1m", source=f"{path}: ratings.dat")
+    films = _table(path, "movies.dat", ("id", "title", "categories"), "::")
+    log = _with_films(log, films.with_columns(pl.col("categories").str.split("|")))
+    return _with_people(log, path, "users.dat", "::", ("user", "gender", "age", "occupation"))
 
 
-def _with_people(log: Interactions, path: Path, file_name: str, separator: str, names: str) -> Interactions:
+def _with_films(log: Interactions, films: pl.DataFrame) -> Interactions:
+    """Add the title, genres and year of each film; a film that the table does not have keeps its id as title."""
+    years = pl.col("title").str.extract(YEAR).cast(pl.Float64)
+    return replace(log.with_items(films.with_columns(year=years)), defects=(), notes=())
+
+
+def _with_people(log: Interactions, path: Path, file: str, separator: str, names: Sequence[str]) -> Interactions:
     """Add the attributes of the users, where the archive has them."""
-    if _member(path, file_name) is None:
+    if _member(path, file) is None:
         return log
-    rows = [line.split(separator) for line in _lines(path, file_name)]
-    columns = {name: [row[place] for row in rows if len(row) > place] for place, name in enumerate(names.split())}
-    if any(len(column) < len(rows) for column in columns.values()):
-        raise DataError(f"{path}: {file_name}: expected the columns {', '.join(columns)} in every row")
+    people = _table(path, file, names, separator)
+    if set(names) - set(people.columns):
+        raise DataError(f"{path}: {file}: expected the columns {', '.join(names)} in every row")
     if separator == "::":
-        columns["age"] = [AGE_GROUPS.get(code, code) for code in columns["age"]]
-        columns["occupation"] = [OCCUPATIONS[int(code)] for code in columns["occupation"]]
-    log = log.with_users(columns)
+        occupations = {str(code): name for code, name in enumerate(OCCUPATIONS)}
+        people = people.with_columns(pl.col("age").replace(AGE_GROUPS), pl.col("occupation").replace(occupations))
+    log = log.with_users(people.select(names))
     return log if log.users is None else replace(log, users=replace(log.users, is_of_dataset=True))
-
-
-def _with_movies(
-    log: Interactions, path: Path, file_name: str, parse: Callable[[str], tuple[str, str, list[str]]]
-) -> Interactions:
-    """Add the title, genres and year of each film."""
-    known: dict[str, tuple[str, list[str]]] = {}
-    for number, line in enumerate(_lines(path, file_name), start=1):
-        try:
-            item_id, title, own = parse(line)
-        except ValueError as error:
-            where = f"{path}: {file_name}: row {number}"
-            raise DataError(f"{where}: {line!r}; expected a film with its title and genres") from error
-        known[item_id] = title, own
-    films = [known.get(item_id, (item_id, [])) for item_id in log.item_ids]
-    years = [YEAR.search(title) for title, _ in films]
-    numbers = {"year": np.array([np.nan if year is None else float(year[1]) for year in years])}
-    titles, genres = tuple(title for title, _ in films), tuple(tuple(own) for _, own in films)
-    return log.with_catalogue(titles, genres, Attributes(log.n_items, numbers=numbers))
-
-
-def _lines(path: Path, file_name: str) -> list[str]:
-    lines = _whole(path, _required(path, file_name)).decode("latin-1").split("\n")  # splitlines also splits at \x85
-    return [line.rstrip("\r") for line in lines if line.strip()]
 
 
 def read_kuairec(path: Path) -> Interactions:
@@ -168,14 +134,17 @@ def read_eachmovie(path: Path) -> Interactions:
     if not files:
         raise DataError(f"{path} holds no eachmovie_triple, eachmovie_triple.gz or Vote.txt")
     file = files[0]
-    content = _whole(file, partial(opened, file))
     if file.name in VOTES:
-        frame = _table(file, partial(BytesIO, content), ("user", "item", "score", "weight", "timestamp"))
+        frame = _table(file, partial(opened, file), ("user", "item", "score", "weight", "timestamp"))
         if "timestamp" in frame.columns:
             frame = frame.with_columns(pl.col("timestamp").str.to_datetime(VOTE_DATE, time_unit="us"))
         lowest, highest, value = 0.0, 1.0, pl.col("score") * 5.0
     else:
-        tabs = re.sub(rb"[ \t]+", b"\t", content)
+        try:
+            with opened(file) as content:
+                tabs = re.sub(rb"[ \t]+", b"\t", content.read())
+        except UNREADABLE as error:
+            raise DataError(f"{file} cannot be read: {first_line(error)}") from error
         frame = _table(file, partial(BytesIO, tabs), ("item", "user", "score"))
         lowest, highest, value = 1.0, 6.0, pl.col("score") - 1.0
     scores = frame["score"].cast(pl.Float64, strict=False)

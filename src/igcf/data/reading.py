@@ -83,19 +83,13 @@ class RowReader:
         self.layout, self.columns, self.findings = layout, columns, findings or Findings()
         self._numbers, self._times = Numbers(), Times()
         self._last_time = MISSING_TIME
-        self._has_times: bool | None = None
 
-    def rows(self, piece: Piece, before: int = 0) -> Rows:
-        """Read a piece; `before` rows of the log come before it."""
-        users, items = (self._ids(piece.frame[name], piece, before) for name in (self.layout.user, self.layout.item))
+    def rows(self, piece: Piece) -> Rows:
+        """Read a piece."""
+        users, items = (self._ids(piece.frame[name], piece) for name in (self.layout.user, self.layout.item))
         column = time_column(piece.frame, self.layout.timestamp)
-        if self._has_times not in (None, column is not None):
-            what = "no column of times, the files before it have one"
-            what = what if column is None else "a column of times, the files before it have none"
-            raise DataError(f"{piece.source} has {what}; give all files the same columns")
-        self._has_times = column is not None
-        times, has_fractions = (None, False) if column is None else self._read_times(column, piece, before)
-        return Rows(users, items, self._values(piece, before), times, has_fractions)
+        times, has_fractions = (None, False) if column is None else self._read_times(column, piece)
+        return Rows(users, items, self._values(piece), times, has_fractions)
 
     def final_layout(self) -> LogLayout:
         """Return the layout with what was found while reading, when all rows are read."""
@@ -108,23 +102,23 @@ class RowReader:
         encoding = ", ".join(sorted(self.findings.encodings)) or None
         return replace(self.layout, encoding=encoding, numbers=self._numbers.sentence, dates=tuple(formats))
 
-    def _ids(self, column: pl.Series, piece: Piece, before: int) -> pl.Series:
+    def _ids(self, column: pl.Series, piece: Piece) -> pl.Series:
         if column.dtype.is_float():
             is_fraction = (column.fill_nan(None) % 1 != 0).fill_null(False)
             message = f"{column.name!r} holds fractions; ids are whole numbers or text"
-            self.findings.rows("fraction-in-id", message, is_fraction, piece, before=before, found=column)
+            self.findings.rows("fraction-in-id", message, is_fraction, piece, found=column)
         ids = id_text(column)
-        self.findings.rows("null-id", f"{column.name!r} is empty", ids.is_null(), piece, before=before)
+        self.findings.rows("null-id", f"{column.name!r} is empty", ids.is_null(), piece)
         return ids
 
-    def _values(self, piece: Piece, before: int) -> Float32Array:
+    def _values(self, piece: Piece) -> Float32Array:
         layout, kinds = self.layout, self.columns.kinds
         if layout.kind is not None:
             column = piece.frame[layout.kind]
             text = column.cast(pl.String).str.strip_chars()
             values = text.replace_strict(list(kinds), list(kinds.values()), default=None, return_dtype=pl.Float32)
             message = f"{column.name!r} is a kind without a value; known are {', '.join(kinds)}, add it to kinds="
-            self.findings.rows("unknown-kind", message, values.is_null(), piece, before=before, found=column)
+            self.findings.rows("unknown-kind", message, values.is_null(), piece, found=column)
             return values.fill_null(np.nan).to_numpy(writable=True)
         if layout.value is None:
             return np.ones(len(piece.frame), dtype=np.float32)
@@ -139,27 +133,27 @@ class RowReader:
                 ("nan", "is NaN", values.is_nan().fill_null(False)),
                 ("infinite", "is infinite or too large", values.is_infinite().fill_null(False)),
             ):
-                self.findings.rows(kind, f"{name} {message}", mask, piece, before=before, found=column)
+                self.findings.rows(kind, f"{name} {message}", mask, piece, found=column)
             numbers[np.isinf(numbers)] = np.nan
         if self.columns.unrated is not None:
             numbers[numbers == np.float32(self.columns.unrated)] = np.nan
         return numbers
 
-    def _read_times(self, column: pl.Series, piece: Piece, before: int) -> tuple[IntArray, bool]:
+    def _read_times(self, column: pl.Series, piece: Piece) -> tuple[IntArray, bool]:
         found, has_fractions = self._times(column)
         name, times = repr(column.name), found.fill_null(MISSING_TIME).to_numpy(writable=True)
         is_known = times != MISSING_TIME
         if not is_known.all():
             empty = _is_empty(column)
             message = f"{name} is neither a number nor a date"
-            self.findings.rows("bad-time", message, found.is_null() & ~empty, piece, before=before, found=column)
-            self.findings.rows("missing-time", f"{name} is empty", empty, piece, before=before)
-        self.findings.rows("negative-time", f"{name} is negative", is_known & (times < 0), piece, before=before)
+            self.findings.rows("bad-time", message, found.is_null() & ~empty, piece, found=column)
+            self.findings.rows("missing-time", f"{name} is empty", empty, piece)
+        self.findings.rows("negative-time", f"{name} is negative", is_known & (times < 0), piece)
         latest = np.append(self._last_time, times[is_known])
         is_earlier = np.zeros(len(times), dtype=np.bool_)
         is_earlier[is_known] = latest[1:] < latest[:-1]
         message = f"{name} is earlier than in the row before"
-        self.findings.rows("times-not-sorted", message, is_earlier, piece, before=before)
+        self.findings.rows("times-not-sorted", message, is_earlier, piece)
         self._last_time = int(latest[-1])
         return times, has_fractions
 
@@ -226,7 +220,7 @@ class Builder:
         """Add the rows of a piece."""
         if not len(piece.frame):
             return
-        users, items, values, times, has_fractions = self._reader.rows(piece, self.n_rows)
+        users, items, values, times, has_fractions = self._reader.rows(piece._replace(before=self.n_rows))
         if users.null_count() or items.null_count():
             has_ids = (users.is_not_null() & items.is_not_null()).to_numpy()
             users, items, values = users.filter(has_ids), items.filter(has_ids), values[has_ids]

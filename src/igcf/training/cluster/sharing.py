@@ -91,6 +91,8 @@ def _read(data: LogFiles, executor: Executor, parts: Path) -> dict[str, Any]:
     """Let the workers read the files and write the parts."""
     shares = [(share,) for share in data.shares(executor.size)]
     ids = merged_ids(executor.call(found_ids, data, each=shares))
+    if not len(ids.users):
+        raise DataError(f"{data.path} has no rows; expected one row per reaction", kind="empty")
     bounds = even_bounds(ids.counts, executor.size)
     pieces = parts / "pieces"
     pieces.mkdir()
@@ -167,16 +169,14 @@ def write_pieces(
         if rows.times is not None:
             columns["time"] = rows.times
             fractions = bool(fractions) or rows.has_fractions
-        elif files.layout.timestamp is not None:
-            name = files.files[number]
-            raise DataError(f"{name} has no column of times, others have one; give all files the same columns")
-        place = files.starts[number] + piece.first_row
         part_of = np.searchsorted(np.asarray(bounds[1:-1]), user, side="right")
         for part in range(len(bounds) - 1):
             own_rows = np.flatnonzero(part_of == part)
             own_columns = {name: column[own_rows] for name, column in columns.items()}
             own_columns["user"] = (user[own_rows] - bounds[part]).astype(np.int32)
-            np.savez(folder / f"{part:05d}-{place:015d}-{int(rows.has_fractions)}.npz", **own_columns)  # type: ignore[arg-type]
+            np.savez(
+                folder / f"{part:05d}-{number:06d}-{piece.first_row:015d}-{int(rows.has_fractions)}.npz", **own_columns
+            )  # type: ignore[arg-type]
     return fractions
 
 
