@@ -167,7 +167,7 @@ smoke: dist
 smoke-arm: dist
 	$(BIN)/python -m tools.arm_wheel dist
 
-# Every published table at this commit (hours; started again, it resumes where it stopped), then the pages that show them.
+# Every published table at this commit (started again, it resumes where it stopped), then the pages that show them.
 # An experiment that was not reached keeps its table and the commit that made it.
 results: setup
 	mkdir -p results && cp -n docs/results-tables.md results/tables.md

@@ -98,7 +98,9 @@ def filled(page: str, all_tables: str) -> str:
             text = _markdown(tables[0][0], tables[0][1:])
         return f"{found[1]}{text}\n{found[4]}"
 
-    commits = Counter(re.findall(r"^`igcf .+` at commit (.+)$", all_tables, flags=re.MULTILINE))
+    commits = Counter(
+        re.findall(r"^`.+` at commit (\w+(?: with uncommitted changes)?)", all_tables, flags=re.MULTILINE)
+    )
     counts = ", ".join(f"{number} experiments at commit {commit}" for commit, number in commits.items())
     sentence = f"Made by `python -m tools.published`: {counts}."
     return COMMIT.sub(lambda found: f"{found[1]}{sentence}\n{found[2]}", MARK.sub(table, page))

@@ -5,7 +5,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,16 +68,18 @@ def executing(
     out: Path | None = None,
     fresh: bool = False,
     notes: Sequence[str] = (),
+    is_silent: bool = False,
     **_: Any,
 ) -> "Iterator[Execution]":
-    """Yield where jobs run and are saved, with progress on stderr; takes the common options."""
+    """Yield where jobs run and are saved, with progress on stderr unless silent; takes the common options."""
     from tempfile import TemporaryDirectory
 
     from igcf.lab.evaluate import Execution
 
     place: dict[str, Any] = {"engine": engine, "processes": jobs or os.cpu_count() or 1, "address": address}
     command = shlex.join(["igcf", *sys.argv[1:]])
-    with TemporaryDirectory(prefix="igcf-jobs-") as temporary, progress_display(notes) as watch:
+    display = nullcontext() if is_silent else progress_display(notes)
+    with TemporaryDirectory(prefix="igcf-jobs-") as temporary, display as watch:
         folder = Path(temporary) if fresh else out / "jobs" if out else cache_folder()
         yield Execution(**place, folder=folder, watch=watch, command=command)
 

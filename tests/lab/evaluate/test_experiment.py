@@ -13,7 +13,7 @@ from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS
 from igcf.lab.evaluate import Execution, Results, evaluate, jobs
 from igcf.lab.evaluate.experiment import grid_jobs, grid_points
-from igcf.lab.evaluate.jobs import job_key
+from igcf.lab.evaluate.jobs import job_key, sharing_key
 from igcf.lab.evaluate.protocols import Job, Play, protocol_named
 from igcf.lab.evaluate.report import write_results
 from igcf.lab.evaluate.results import by_user, collect, user_scores
@@ -300,3 +300,24 @@ def setup_without_name(data: Interactions) -> Any:
     from igcf.lab.evaluate import setup_for
 
     return setup_for(data, "cold-start", rounds=5)
+
+
+def test_experiments_with_one_split_share_a_fit_and_show_what_they_show_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    setups = (setup(rounds=6), setup("top-k", slate=3, rounds=2), setup("ablation", rounds=6))
+    work = [
+        Job(name, each, 0, (Play(name, METHODS[name].defaults),)) for name in ("icf-ucb", "nicf") for each in setups
+    ]
+    assert [sharing_key(job, "log") == sharing_key(work[0], "log") for job in work] == [True] * 3 + [False] * 3
+    assert sharing_key(work[3], "log") != sharing_key(
+        work[4], "log"
+    )  # its fit chooses in sessions with the same slates
+    assert sharing_key(replace(work[0], seed=1), "log") != sharing_key(work[0], "log")
+    apart = [run_jobs(log(), [job])[0][0] for job in work[:3]]
+    fits = []
+    fit = METHODS["icf-ucb"].fit
+    counted = replace(METHODS["icf-ucb"], fit=lambda *given: fits.append(given) or fit(*given))
+    monkeypatch.setitem(METHODS, "icf-ucb", counted)
+    together = run_jobs(log(), work[:3])
+    assert len(fits) == 1
+    for own, others in zip(apart, together, strict=True):
+        np.testing.assert_array_equal(own.shown.rows, others[0].shown.rows)

@@ -171,6 +171,7 @@ def _paper(name: str, changes: Settings, grid: Settings, **more: Any) -> Method:
         {**PAPER_DEFAULTS, **changes},
         online=PAPER_ONLINE,
         grid=grid,
+        fits_to="log",
         packages=("torch", "numba"),
         **more,
     )
@@ -201,6 +202,7 @@ GRAPH_METHODS = (
         variants={**WITHOUT, **{f"K = {layers}": {"layers": layers} for layers in (3, 2, 1, 0)}, **OTHER_GRAPHS},
         uses_logged=True,
         known_grid={"layers": (0, 2)},
+        fits_to="log",
         packages=("torch", "numba"),
     ),
 )

@@ -79,6 +79,7 @@ def _by_factors(name: str, defaults: Settings, grid: Settings) -> Method:
         grid={**PMF_GRID, **grid},
         paper_grid={**PMF_GRID, "dim": (32, 64, 128, 256), **grid},
         is_refitted=True,
+        fits_to="log",
     )
 
 
@@ -171,6 +172,7 @@ _ALL = (
         uses_logged=True,
         is_refitted=True,
         known_grid={"dim": (48, 100, 200), "noise_var": (0.03, 0.06, 0.13, 0.25, 0.5, 1.0)},
+        fits_to="log",
     ),
     *(
         Method(
@@ -215,6 +217,7 @@ _ALL = (
         uses_logged=True,
         logged_settings={"known_users": True},
         known_grid={},
+        fits_to="length",
     ),
 )
 METHODS: dict[str, Method] = {method.name: method for method in _ALL}

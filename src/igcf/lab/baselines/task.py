@@ -110,6 +110,8 @@ class Method:
     """Whether its fit chooses nothing on validation users, who are then learned from once its settings are chosen."""
     known_grid: Mapping[str, tuple[Any, ...]] | None = None
     """Values that tuning tries where users are known by a logged history; None: those of `grid`."""
+    fits_to: Literal["log", "length", "session"] = "session"
+    """What a fit depends on: the log alone, also the number of items that a user is shown, or also the slates."""
     packages: tuple[str, ...] = ()
     """What `fit` imports beyond the packages of a plain installation."""
 
@@ -120,6 +122,14 @@ class Method:
             known = ", ".join(sorted(self.defaults)) or "none"
             raise ConfigError(f"{self.name} has no setting {', '.join(unknown)}; it has: {known}")
         return {**self.defaults, **(changes or {})}
+
+    def fit_settings(self, settings: Settings) -> dict[str, Any]:
+        """Return the settings that `fit` reads, in the order of their names."""
+        return {name: settings[name] for name in sorted(settings) if name not in self.online}
+
+    def session_sizes(self, rounds: int, slate: int) -> tuple[int, ...]:
+        """Return the sizes of a session that a fit depends on."""
+        return {"log": (), "length": (rounds * slate,), "session": (rounds, slate)}[self.fits_to]
 
     def build(self, task: Task, settings: Settings, rng: np.random.Generator) -> Learner:
         """Fit on the task, and return the learner to play."""

@@ -55,12 +55,23 @@ def evaluate(
     if grid is not None:
         tuning = tune(data, setup, settings_of, seed=seeds[0], grid=grid, execution=execution)
         settings_of = {found["method"]: found["settings"] for found in tuning}
+    outcomes = run_jobs(data, planned_jobs(setup, settings_of, seeds), execution)
+    return collect(setup, [each for job in outcomes for each in job], command=execution.command, tuning=tuning)
+
+
+def planned_jobs(setup: Setup, settings_of: Mapping[str, Mapping[str, Any]], seeds: Sequence[int]) -> list[Job]:
+    """Return the jobs of an experiment on its test users.
+
+    Args:
+        setup: the experiment.
+        settings_of: the settings of each method, by name.
+        seeds: its seeds.
+    """
     jobs: list[Job] = []
-    for method in map(method_named, methods):
+    for method in map(method_named, settings_of):
         plays = setup.protocol.plays(method, settings_of[method.name], setup.dataset)
         jobs += [job for seed in seeds for job in jobs_sharing_fits(method, setup, seed, plays)]
-    outcomes = run_jobs(data, jobs, execution)
-    return collect(setup, [each for job in outcomes for each in job], command=execution.command, tuning=tuning)
+    return jobs
 
 
 def grid_points(start: Mapping[str, Any], grid: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:

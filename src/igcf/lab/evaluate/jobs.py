@@ -18,9 +18,10 @@ import numpy as np
 import igcf
 from igcf.data import Interactions
 from igcf.errors import IgcfError
-from igcf.lab.baselines import Method
+from igcf.lab.baselines import Method, method_named
 from igcf.lab.baselines.registry import method_source
 from igcf.lab.evaluate.protocols import Job, Outcome, Play, Setup, Users
+from igcf.lab.evaluate.protocols.fits import Fits
 from igcf.online import Shown
 from igcf.online.backend import loops
 
@@ -34,6 +35,10 @@ PACKAGES = ("numpy", "scipy", "torch", "implicit")
 """Packages that can change what is shown; they are part of a job's name, too."""
 ARRAYS = ("n_satisfied", "n_reactions", "item_shares")
 """What is saved of an outcome beside the items shown."""
+ONE_SPLIT = ("cold-start", "top-k", "ablation", "returning")
+"""Protocols that split a log alike, so that equal settings give equal fits."""
+SIZES = ("satisfied", "split", "by_activity", "n_users", "n_validation", "min_reactions", "reward")
+"""What the split of these protocols depends on, beside the seed."""
 BACKEND = loops.name
 """Implementation of the online phase's inner loops; both agree up to rounding, not to the last digit."""
 
@@ -46,8 +51,24 @@ def job_key(job: Job, fingerprint: str) -> str:
     return f"{job.method.replace(':', '.')}-{job.seed}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
 
 
-def run_job(data: Interactions, job: Job) -> list[Outcome]:
-    """Fit and play; random numbers depend on seed and method only, so that plays may be grouped in any way."""
+def sharing_key(job: Job, fingerprint: str) -> str:
+    """Return a name that jobs have in common where one fit may serve all of them."""
+    method, setup = method_named(job.method), job.setup
+    split = setup.as_dict() | dict.fromkeys(("sessions", "activity"))
+    if setup.protocol.name in ONE_SPLIT:
+        split = {name: getattr(setup, name) for name in SIZES}
+    fit = (method.fit_settings(job.plays[0].settings), method.session_sizes(*vars(setup.sessions[0]).values()))
+    return repr((fingerprint, job.method, job.seed, job.users, split, fit))
+
+
+def run_job(data: Interactions, job: Job, fits: Fits | None = None) -> list[Outcome]:
+    """Fit and play; random numbers depend on seed and method only, so that plays may be grouped in any way.
+
+    Args:
+        data: the whole log.
+        job: what is fitted and played.
+        fits: fits that were made on this log before; one of them may be what the job needs.
+    """
     if not getattr(job.setup.protocol, "attributes", False):
         data = replace(data, users=None)  # nobody asks for them, and a fit would take longer
     protocol = job.setup.protocol
@@ -55,7 +76,9 @@ def run_job(data: Interactions, job: Job) -> list[Outcome]:
     counts = dict(zip(data.user_ids, np.bincount(data.user_idx, minlength=data.n_users).tolist(), strict=True))
     n_reactions = np.array([counts.get(user_id, 0) for user_id in case.user_ids])
     same = {"n_satisfied": case.n_satisfied, "n_reactions": n_reactions, "item_shares": case.item_shares}
-    return _outcomes(job, [{"user_ids": case.user_ids, **same, **each._asdict()} for each in protocol.run(case, job)])
+    return _outcomes(
+        job, [{"user_ids": case.user_ids, **same, **each._asdict()} for each in protocol.run(case, job, fits or Fits())]
+    )
 
 
 def _outcomes(job: Job, found: Sequence[Mapping[str, Any]]) -> list[Outcome]:
@@ -73,8 +96,7 @@ def jobs_sharing_fits(
     """Return jobs that cover all plays; plays that differ in online settings only share a fit."""
     groups: dict[str, list[Play]] = {}
     for play in plays:
-        fit_settings = {name: value for name, value in play.settings.items() if name not in method.online}
-        groups.setdefault(repr(sorted(fit_settings.items())), []).append(play)
+        groups.setdefault(repr(method.fit_settings(play.settings)), []).append(play)
     return [Job(method.name, setup, seed, tuple(group), users) for group in groups.values()]
 
 

@@ -14,6 +14,7 @@ from igcf.data import Interactions, success_in
 from igcf.errors import ConfigError
 from igcf.lab.baselines import METHODS, Method, Task, method_named
 from igcf.lab.evaluate import metrics
+from igcf.lab.evaluate.protocols.fits import Fits
 from igcf.lab.evaluate.protocols.sizes import ActivityClass
 from igcf.online import Environment, Learner, Shown
 from igcf.tables import Table
@@ -295,13 +296,11 @@ class Protocol:
         """Return random numbers that depend on seed and method only, so that plays may be grouped in any way."""
         return np.random.default_rng([job.seed, purpose, zlib.crc32(job.method.encode())])
 
-    def run(self, case: Case, job: Job) -> Iterator[Played]:
-        """Fit the method once and yield what each play shows in each session, plays first."""
+    def run(self, case: Case, job: Job, fits: Fits) -> Iterator[Played]:
+        """Fit the method, or take the fit from `fits`, and yield what each play shows in each session, plays first."""
         method = method_named(job.method)
-        started = time.perf_counter()
         task = case.task.refitted() if method.is_refitted else case.task
-        fitted = method.fit(task, job.plays[0].settings, self.rng(job, 1))
-        fit_seconds = time.perf_counter() - started
+        fitted, fit_seconds = fits.of(method, task, job.plays[0].settings, self.rng(job, 1))
         for play in job.plays:
             for session in job.setup.sessions:
                 started = time.perf_counter()

@@ -35,6 +35,7 @@ from igcf.lab.evaluate.protocols.base import (
     Users,
 )
 from igcf.lab.evaluate.protocols.cold import ColdStart, cold_users, tested
+from igcf.lab.evaluate.protocols.fits import Fits
 from igcf.model import Model
 from igcf.model.content import ContentPrior, Features
 from igcf.model.new_items import ItemEvidence
@@ -145,11 +146,11 @@ class NewItemsProtocol(ColdStart):
         """Return how new items are tried: at a price, in the second half of a user's rounds."""
         return Exposure(price=self.price, known=setup.sessions[0].rounds // 2)
 
-    def run(self, case: Case, job: Job) -> Iterator[Played]:
+    def run(self, case: Case, job: Job, fits: Fits) -> Iterator[Played]:
         """Train without the new items, let users arrive twice, then play the test users with every row."""
         assert isinstance(case, NewItemsCase)  # noqa: S101
         if job.method != "igcf":
-            for found in super().run(replace(case, task=self.given(case)), job):
+            for found in super().run(replace(case, task=self.given(case)), job, fits):
                 yield found._replace(details=_on_new(found.shown, case.is_new, job.setup))
             return
         setup, rounds = job.setup, job.setup.sessions[0].rounds
