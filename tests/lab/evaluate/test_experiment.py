@@ -10,7 +10,7 @@ import pytest
 import igcf
 from igcf.data import Interactions
 from igcf.errors import ConfigError
-from igcf.lab.baselines import METHODS
+from igcf.lab.baselines import METHODS, Task
 from igcf.lab.evaluate import Execution, Results, evaluate, jobs
 from igcf.lab.evaluate.experiment import grid_jobs, grid_points
 from igcf.lab.evaluate.jobs import job_key, sharing_key
@@ -313,10 +313,13 @@ def test_experiments_with_one_split_share_a_fit_and_show_what_they_show_apart(mo
     )  # its fit chooses in sessions with the same slates
     assert sharing_key(replace(work[0], seed=1), "log") != sharing_key(work[0], "log")
     apart = [run_jobs(log(), [job])[0][0] for job in work[:3]]
-    fits = []
-    fit = METHODS["icf-ucb"].fit
-    counted = replace(METHODS["icf-ucb"], fit=lambda *given: fits.append(given) or fit(*given))
-    monkeypatch.setitem(METHODS, "icf-ucb", counted)
+    method, fits = METHODS["icf-ucb"], list[Task]()
+
+    def counted(task: Task, *given: Any) -> Any:
+        fits.append(task)
+        return method.fit(task, *given)
+
+    monkeypatch.setitem(METHODS, "icf-ucb", replace(method, fit=counted))
     together = run_jobs(log(), work[:3])
     assert len(fits) == 1
     for own, others in zip(apart, together, strict=True):
