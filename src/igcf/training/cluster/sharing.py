@@ -174,9 +174,8 @@ def write_pieces(
             own_rows = np.flatnonzero(part_of == part)
             own_columns = {name: column[own_rows] for name, column in columns.items()}
             own_columns["user"] = (user[own_rows] - bounds[part]).astype(np.int32)
-            np.savez(
-                folder / f"{part:05d}-{number:06d}-{piece.first_row:015d}-{int(rows.has_fractions)}.npz", **own_columns
-            )  # type: ignore[arg-type]
+            name = f"{part:05d}-{number:06d}-{piece.first_row:015d}-{int(rows.has_fractions)}.npz"
+            np.savez(folder / name, **own_columns)  # type: ignore[arg-type]
     return fractions
 
 
