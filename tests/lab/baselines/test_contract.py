@@ -23,7 +23,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "slim": {"l1": 0.5, "l2": 5.0},
     "als": {"factors": 3, "regularization": 0.1},
     "ials": {"factors": 3},
-    "mult-vae": {"hidden": 20, "dim": 4, "epochs": 60, "learning_rate": 0.01},
+    "mult-vae": {"hidden": 20, "dim": 4, "steps": 60, "learning_rate": 0.01},
     "pca-gp": {"dim": 3},
     "linucb": {"dim": 3},
     "linucb-hybrid": {"dim": 3, "penalty": 1.0},

@@ -6,9 +6,10 @@ import pytest
 import scipy.sparse as sp
 
 from igcf.errors import ConfigError
-from igcf.lab.baselines import history, method_named
+from igcf.lab.baselines import method_named
 from igcf.lab.baselines.als import als_users, ials_rows
-from igcf.lab.baselines.history import Logged, ease_weights, item_neighbours, slim_weights, training_successes
+from igcf.lab.baselines.history import Logged, ease_weights, item_neighbours, training_successes
+from igcf.lab.baselines.slim import slim_weights
 from igcf.threads import at_most_threads
 from tests.lab.baselines.test_contract import QUICK
 from tests.lab.baselines.worlds import task
@@ -105,13 +106,9 @@ def elastic_net(Y: np.ndarray, item: int, l1: float, l2: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("l1", "l2"), [(0.0, 0.5), (0.7, 3.0), (2.0, 20.0)])
-def test_slim_is_the_non_negative_elastic_net_of_each_item_on_all_others(
-    l1: float, l2: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(history, "SLIM_ITERATIONS", 5000)
-    monkeypatch.setattr(history, "SLIM_TOLERANCE", 1e-9)
+def test_slim_is_the_non_negative_elastic_net_of_each_item_on_all_others(l1: float, l2: float) -> None:
     matrix = successes()
-    weights = slim_weights(matrix, l1, l2)
+    weights = slim_weights(matrix, l1, l2, tolerance=1e-12)
     direct = np.column_stack([elastic_net(matrix.toarray(), item, l1, l2) for item in range(9)])
     np.testing.assert_allclose(weights, direct, atol=1e-6)
     if l1:

@@ -110,3 +110,12 @@ def test_the_learner_shows_what_the_network_values_most() -> None:
         assert shown.rows[user, 3, 0] in left
         best = max(values[user, row + 1] for row in left)  # which several items may share, up to rounding
         np.testing.assert_allclose(values[user, shown.rows[user, 3, 0] + 1], best, rtol=1e-5)
+
+
+def test_tabulated_values_are_those_of_the_network() -> None:
+    net = network()
+    last = np.random.default_rng(0).integers(0, 10, size=(20, 6))
+    values = net(torch.from_numpy(last)).detach()
+    np.testing.assert_allclose(net.frozen()(last), values.numpy(), atol=1e-6)
+    items = torch.from_numpy(last[:, 0])
+    torch.testing.assert_close(net.values_of(torch.from_numpy(last), items), values[torch.arange(20), items])

@@ -1,4 +1,4 @@
-"""Methods that score items by what satisfied the user before: `item-knn`, `ease`, `slim` and `graph-filter`."""
+"""Methods that score items by what satisfied the user before: `item-knn`, `ease` and `graph-filter`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +18,6 @@ from igcf.online import top_k
 Scores = Callable[[sp.csr_array], AnyFloatArray]
 """Function from the successes of some users, (users, items) of ones, to a score of every item for each of them."""
 KNN_BLOCK = 1024  # number of items per search for neighbours
-SLIM_ITERATIONS, SLIM_TOLERANCE = 100, 3e-4
-"""Largest number of iterations, and the change of a weight that ends them sooner."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +108,7 @@ def item_neighbours(successes: sp.csr_array, k: int, shrink: float) -> sp.csr_ar
 
 def fit_ease(task: Task, settings: Settings, rng: np.random.Generator) -> HistoryLearner:
     """Regress every item on all others (Steck, 2019), from the successes of the training users."""
-    return _weighted(ease_weights(training_successes(task), settings["penalty"]), task)
+    return weighted(ease_weights(training_successes(task), settings["penalty"]), task)
 
 
 def ease_weights(successes: sp.csr_array, penalty: float) -> FloatArray:
@@ -126,42 +124,14 @@ def ease_weights(successes: sp.csr_array, penalty: float) -> FloatArray:
     return np.asarray(weights)
 
 
-def fit_slim(task: Task, settings: Settings, rng: np.random.Generator) -> HistoryLearner:
-    """Regress every item on all others by a non-negative elastic net (Ning and Karypis, 2011)."""
-    return _weighted(slim_weights(training_successes(task), settings["l1"], settings["l2"]), task)
-
-
-def slim_weights(successes: sp.csr_array, l1: float, l2: float) -> FloatArray:
-    """Return the B >= 0 of zero diagonal that minimises |Y - Y B|^2 / 2 + l2 |B|^2 / 2 + l1 |B|_1.
-
-    ADMM over all items at once (Steck et al., 2020): B solves the ridge regression with zero diagonal, its sparse
-    non-negative copy C, which is returned, the rest.
-    """
-    if not (l1 >= 0 and l2 > 0):
-        raise ConfigError(f"slim needs l1 of at least 0 and a positive l2, got {l1} and {l2}")
-    gram = (successes.T @ successes).toarray()
-    rho = 3.0 * (l2 + float(np.diag(gram).mean()))  # took the fewest iterations on MovieLens
-    inverse = _ridge_inverse(gram.copy(), l2 + rho)
-    ridge = inverse @ gram
-    sparse, dual = np.zeros_like(gram), np.zeros_like(gram)
-    for _ in range(SLIM_ITERATIONS):
-        dense = ridge + inverse @ (rho * sparse - dual)
-        dense -= inverse * (np.diag(dense) / np.diag(inverse))
-        before, sparse = sparse, np.maximum(dense + (dual - l1) / rho, 0.0)
-        dual += rho * (dense - sparse)
-        if max(np.abs(sparse - before).max(), np.abs(sparse - dense).max()) < SLIM_TOLERANCE:
-            break
-    np.fill_diagonal(sparse, 0.0)
-    return np.asarray(sparse)
-
-
 def _ridge_inverse(gram: FloatArray, penalty: float) -> FloatArray:
     """Return (gram + penalty I)^-1; overwrites `gram`."""
     gram[np.diag_indices_from(gram)] += penalty
     return np.asarray(cho_solve(cho_factor(gram, overwrite_a=True), np.eye(len(gram)), overwrite_b=True))
 
 
-def _weighted(weights: FloatArray, task: Task) -> HistoryLearner:
+def weighted(weights: FloatArray, task: Task) -> HistoryLearner:
+    """Return the learner whose scores are the successes of a user times `weights`, (items, items)."""
     single = weights.astype(np.float32)
     return HistoryLearner(lambda successes: np.asarray(successes @ single), task)
 

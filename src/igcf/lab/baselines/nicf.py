@@ -48,11 +48,36 @@ class QNetwork(nn.Module):
 
     def forward(self, last: Tensor) -> Tensor:
         """Return the values of all items, (batch, N + 1), from the last item of each level, (batch, levels)."""
-        x = self.embeddings[self.level, last]
+        return torch.addmm(self.out_bias, self._hidden_layer(last), self.out)
+
+    def values_of(self, last: Tensor, items: Tensor) -> Tensor:
+        """Return the value of one item in each state, (batch,)."""
+        return (self._hidden_layer(last) * self.out[:, items].T).sum(1) + self.out_bias[items]
+
+    def frozen(self) -> Callable[[IntArray], Float32Array]:
+        """Return `forward` of today's parameters, with a table of what each item adds to the hidden layer."""
+        with torch.inference_mode():
+            encoded = self._encoded(self.embeddings.transpose(0, 1)).transpose(0, 1)  # (levels, N + 1, dim)
+            table = torch.bmm(encoded, self.hidden.view(LEVELS, -1, self.hidden.shape[1])).numpy()
+        levels = self.level.numpy()
+        fixed = (self.hidden_bias, self.out, self.out_bias)
+        hidden_bias, out, out_bias = (part.detach().numpy().copy() for part in fixed)
+
+        def values(last: IntArray) -> Float32Array:
+            hidden = np.maximum(table[levels, last].sum(axis=1) + hidden_bias, 0.0)
+            found: Float32Array = hidden @ out
+            found += out_bias
+            return found
+
+        return values
+
+    def _encoded(self, x: Tensor) -> Tensor:
         centred = x - x.mean(-1, keepdim=True)
-        encoded = centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + SMALL) * self.gain + self.bias
-        hidden = torch.relu(torch.addmm(self.hidden_bias, encoded.flatten(1), self.hidden))
-        return torch.addmm(self.out_bias, hidden, self.out)
+        return centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + SMALL) * self.gain + self.bias
+
+    def _hidden_layer(self, last: Tensor) -> Tensor:
+        encoded = self._encoded(self.embeddings[self.level, last])
+        return torch.relu(torch.addmm(self.hidden_bias, encoded.flatten(1), self.hidden))
 
 
 def last_items(items: Tensor, levels: Tensor) -> Tensor:
@@ -67,7 +92,7 @@ class Nicf:
     """Learner that shows the items with the largest learned values."""
 
     def __init__(self, network: QNetwork, reward: Reward) -> None:
-        self.network, self.reward = network, reward
+        self._values, self.reward = network.frozen(), reward
 
     def begin(self, n_users: int, *, rng: np.random.Generator) -> None:
         """Start empty sessions."""
@@ -76,9 +101,7 @@ class Nicf:
 
     def select(self, available: BoolArray, k: int) -> IntArray:
         """Select the items with the largest values."""
-        with torch.inference_mode(), one_torch_thread():
-            values = self.network(torch.from_numpy(self._last))
-        return top_k(values.numpy()[:, 1:].astype(np.float64), available, k, rng=self._rng)
+        return top_k(self._values(self._last)[:, 1:].astype(np.float64), available, k, rng=self._rng)
 
     def observe(self, rows: IntArray, values: Float32Array) -> None:
         """Take over the reactions, best slot first."""
@@ -151,7 +174,7 @@ def batch_loss(
         reward = (levels[row, now] >= SATISFIED_LEVEL).float()
         not_done = (now < items.shape[1] - 1).float()
         target = reward + not_done * gamma * value.amax(1)
-    loss: Tensor = (network(last_items(items, before))[row, items[row, now]] - target).square().mean()
+    loss: Tensor = (network.values_of(last_items(items, before), items[row, now]) - target).square().mean()
     return loss
 
 
@@ -161,22 +184,20 @@ def play_sessions(
     """Play one session of every row of `truth` (users, N + 1 levels); return items and levels, (users, rounds)."""
     n_users, n_numbers = len(truth), truth.shape[1]
     items, levels = (np.zeros((n_users, rounds), dtype=np.int64) for _ in range(2))
-    used = np.zeros((n_users, n_numbers), dtype=np.bool_)
-    used[:, 0] = True
+    values = network.frozen()
+    shown = np.zeros((n_users, n_numbers), dtype=np.float32)  # added to values: minus infinity where an item was shown
+    shown[:, 0] = -np.inf
     last = np.zeros((n_users, LEVELS), dtype=np.int64)
     row = np.arange(n_users)
     for t in range(rounds):
         chosen = rng.integers(1, n_numbers, size=n_users)
-        while (again := np.flatnonzero(used[row, chosen])).size:  # drawn again where an item was used
+        while (again := np.flatnonzero(shown[row, chosen])).size:  # drawn again where an item was shown
             chosen[again] = rng.integers(1, n_numbers, size=again.size)
         greedy = np.flatnonzero(rng.random(n_users) >= epsilon)
         if len(greedy):
-            with torch.inference_mode():
-                value = network(torch.from_numpy(last[greedy])).numpy()
-            value[used[greedy]] = -np.inf
-            chosen[greedy] = value.argmax(1)
+            chosen[greedy] = (values(last[greedy]) + shown[greedy]).argmax(1)
         level = truth[row, chosen]
-        used[row, chosen], last[row, level] = True, chosen
+        shown[row, chosen], last[row, level] = -np.inf, chosen
         items[:, t], levels[:, t] = chosen, level
     return items, levels
 
@@ -203,7 +224,7 @@ def train_nicf(
         rng: Random numbers for users, exploration and replay.
     """
     epochs, mask_target = settings["epochs"], settings["mask_target"]
-    optimiser = torch.optim.Adam(network.parameters(), lr=settings["learning_rate"])
+    optimiser = torch.optim.Adam(network.parameters(), lr=settings["learning_rate"], fused=True)
     episodes = Episodes(rounds)
     best, best_state, n_worse = -np.inf, None, 0
     for number in range(epochs):

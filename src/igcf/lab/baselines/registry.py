@@ -27,7 +27,7 @@ from igcf.lab.baselines.bandits import (
 from igcf.lab.baselines.by_attributes import ATTRIBUTE_METHODS
 from igcf.lab.baselines.factors import fit_icf, fit_liked_factors, fit_pca_gp, play_icf, play_pca_gp
 from igcf.lab.baselines.graph_models import GRAPH_METHODS
-from igcf.lab.baselines.history import fit_ease, fit_filter, fit_item_knn, fit_slim, play_filter
+from igcf.lab.baselines.history import fit_ease, fit_filter, fit_item_knn, play_filter
 from igcf.lab.baselines.implicit_models import IMPLICIT
 from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, like_shares, satisfied_counts
 from igcf.lab.baselines.task import Method, Settings, Task
@@ -50,8 +50,8 @@ def _as_fitted(learner: Any, settings: Settings) -> Learner:
     return learner  # type: ignore[no-any-return]
 
 
-def _needs_torch(module: str, function: str) -> Callable[[Task, Settings, np.random.Generator], Any]:
-    """Return a fit from a module that imports torch, loaded when it is called."""
+def _loaded_late(module: str, function: str) -> Callable[[Task, Settings, np.random.Generator], Any]:
+    """Return a fit from a module that imports torch or numba, loaded when it is called."""
     return lambda *arguments: getattr(import_module(f"igcf.lab.baselines.{module}"), function)(*arguments)
 
 
@@ -105,7 +105,7 @@ _ALL = (
     _by_factors("mf", {}, {}),
     _by_factors("icf-ucb", {"nu": 0.5}, {"nu": (0.1, 0.5, 1.0)}),
     _by_factors("icf-ts", {"sample_items": False}, {}),
-    Method("nicf", _needs_torch("nicf", "fit_nicf"), _as_fitted, NICF_DEFAULTS, packages=("torch",)),
+    Method("nicf", _loaded_late("nicf", "fit_nicf"), _as_fitted, NICF_DEFAULTS, packages=("torch",)),
     _by_history(
         "item-knn",
         fit_item_knn,
@@ -119,7 +119,11 @@ _ALL = (
         {"penalty": (10.0, 30.0, 100.0, 300.0, 600.0, 1000.0, 2000.0, 4000.0, 10000.0, 30000.0)},
     ),
     _by_history(
-        "slim", fit_slim, {"l1": 5.0, "l2": 300.0}, {"l1": (1.0, 5.0, 20.0), "l2": (30.0, 100.0, 300.0, 1000.0)}
+        "slim",
+        _loaded_late("slim", "fit_slim"),
+        {"l1": 5.0, "l2": 300.0},
+        {"l1": (1.0, 5.0, 20.0), "l2": (30.0, 100.0, 300.0, 1000.0)},
+        packages=("numba",),
     ),
     _by_history(
         "graph-filter",
@@ -157,9 +161,9 @@ _ALL = (
     ),
     _by_history(
         "mult-vae",
-        _needs_torch("vae", "fit_mult_vae"),
-        {"hidden": 300, "dim": 100, "dropout": 0.5, "kl_weight": 0.2, "epochs": 100, "learning_rate": 1e-3},
-        {"epochs": (50, 100, 200), "kl_weight": (0.1, 0.2, 0.5), "dropout": (0.3, 0.5)},
+        _loaded_late("vae", "fit_mult_vae"),
+        {"hidden": 300, "dim": 100, "dropout": 0.5, "kl_weight": 0.2, "steps": 600, "learning_rate": 1e-3},
+        {"steps": (300, 600, 1500), "kl_weight": (0.2, 0.5)},
         packages=("torch",),
     ),
     Method(
