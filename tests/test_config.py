@@ -4,7 +4,6 @@ from typing import Any, get_args
 
 import pytest
 
-from igcf.cli.pretrain import parse_settings
 from igcf.config import (
     Config,
     ExpertsConfig,
@@ -12,6 +11,7 @@ from igcf.config import (
     checked_setting,
     configured,
     field_types,
+    parse_settings,
 )
 from igcf.errors import ConfigError
 from tests.cli.test_main import assert_one_line_error, run

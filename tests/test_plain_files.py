@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from igcf.cli.items import read_batch
 from igcf.cli.options import parse_kinds
+from igcf.data.items import read_batch
 from igcf.errors import IgcfError
 from igcf.lab.evaluate.tuned_settings import parse_changes
 from igcf.model import Model

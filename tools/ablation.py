@@ -12,8 +12,7 @@ import numpy as np
 from scipy.stats import ttest_1samp
 
 from igcf.arrays import FloatArray
-from igcf.cli.pretrain import parse_settings
-from igcf.config import ExpertsConfig
+from igcf.config import ExpertsConfig, parse_settings
 from igcf.data import load_dataset
 from igcf.lab.evaluate import setup_for
 from igcf.lab.evaluate.protocols.cold import cold_users

@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from igcf.charts import Line, line_chart
-from igcf.cli.experiments import common_options, executing, print_all
+from igcf.cli.experiments import common_options, executing, in_style
 from igcf.cli.options import names_in
+from igcf.cli.output import show
 from igcf.data import Interactions, load_dataset
 from igcf.errors import ConfigError
 from igcf.lab.baselines import Method, method_named
@@ -131,7 +132,7 @@ def main(names: str, dataset: str, methods: str, **common: Any) -> None:
         )  # fmt: skip
     if common["out"]:
         found.write(common["out"], "sensitivity")
-    print_all(found.tables, common["style"])
+    show(in_style(found.tables, common["style"]))
 
 
 if __name__ == "__main__":

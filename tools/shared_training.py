@@ -16,8 +16,7 @@ from typing import Any
 
 import click
 
-from igcf.cli.pretrain import parse_settings
-from igcf.config import ExpertsConfig, configured
+from igcf.config import ExpertsConfig, configured, parse_settings
 from igcf.data.log_files import LogFiles
 from igcf.training.checkpoint import Checkpoint
 from igcf.training.cluster.executors import Workers, open_workers

@@ -251,6 +251,22 @@ def field_types(kind: type[Config]) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
+def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
+    """Read texts such as `layers=3` as settings, with the types of their fields; an error names the option `--set`."""
+    kinds = {name: kind for kind in (GraphConfig, ExpertsConfig) for name in field_types(kind)}
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        name = name.replace("-", "_")
+        if not separator or name not in kinds:
+            raise ConfigError(f"--set {pair}: expected NAME=VALUE with a name out of {', '.join(kinds)}")
+        try:
+            found[name] = checked_setting(kinds[name], name, text)
+        except ConfigError as error:
+            raise ConfigError(f"--set {pair}: {error}") from error
+    return found
+
+
 def choices(name: str, kind: type[Config] = GraphConfig) -> tuple[str, ...]:
     """Return the words that a setting of the graph model, or of another `kind`, may have."""
     return get_args(field_types(kind)[name])

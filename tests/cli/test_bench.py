@@ -54,4 +54,5 @@ def test_a_file_in_place_of_the_folder_is_refused_before_anything_runs(tmp_path:
     (tmp_path / "taken").write_text("mine")
     result = CliRunner().invoke(cli, ["bench", "--out", str(tmp_path / "taken")])
     assert result.exit_code == 2
-    assert result.stderr.startswith("Error: cannot make the folder")
+    assert result.stderr.startswith("Error: ")
+    assert "taken" in result.stderr

@@ -62,7 +62,7 @@ def test_mistakes_are_one_line_and_change_nothing(store: str, tmp_path: Path) ->
     assert "'nothing' is neither in the store nor in the model" in refused("retire", "item-1", "nothing", *model)
     assert "did you mean 'hidden'?" in refused("update", "item-1", "hiden=true", *model)
     assert "expected FIELD=VALUE" in refused("update", "item-1", "hidden", *model)
-    assert "cannot read the items of" in refused("retire", "a", "--store", store, "--model", str(tmp_path / "no"))
+    assert "no model at" in refused("retire", "a", "--store", store, "--model", str(tmp_path / "no"))
     assert "there is no store" in refused("list", "--store", str(tmp_path / "no.db"))
     opened = Store(store)
     assert ItemStore(opened.database).changes() == []

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from igcf.cli.pretrain import parse_settings
-from igcf.config import GraphConfig
+from igcf.config import GraphConfig, parse_settings
 from igcf.data import synthetic_catalogue
 from igcf.errors import ModelError
 from igcf.model import Model

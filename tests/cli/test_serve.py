@@ -1,16 +1,15 @@
 """`igcf serve`: mistakes are one line with exit code 2, and leave nothing behind."""
 
 import json
-import shutil
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
 
-import igcf
-from igcf.cli import demo
 from igcf.cli.main import cli
+from igcf.lab import demo
 from igcf.service.sources import load_settings
 from tests.toys import random_model
 
@@ -57,13 +56,13 @@ def test_a_mistake_is_one_line(folder: Path, arguments: list[str], message: str)
 
 
 def test_a_demonstration_learned_by_other_code_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = demo._learned_by()
-    copy = tmp_path / "igcf"
-    shutil.copytree(Path(igcf.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__", "*.so", "web"))
-    monkeypatch.setattr(igcf, "__file__", str(copy / "__init__.py"))
-    assert demo._learned_by() == before
-    (copy / "training" / "pretraining.py").write_text("# another way to learn")
-    assert demo._learned_by() != before
+    learned: list[Path] = []
+    monkeypatch.setattr(demo, "pretrain", lambda _: SimpleNamespace(save=learned.append))
+    for code in ("one", "two"):
+        monkeypatch.setattr(demo, "code_version", lambda code=code: code)
+        demo.demo_model(tmp_path).mkdir(parents=True)
+        demo.demo_model(tmp_path)
+    assert learned == [tmp_path / "demo-one" / "model", tmp_path / "demo-two" / "model"]
 
 
 def test_a_damaged_model_leaves_no_store_behind(folder: Path) -> None:

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.options import AS_JSON, PATH
-from igcf.cli.output import emit_measured, parts_display, prepare_folder
+from igcf.cli.options import OUT_FOLDER
+from igcf.cli.output import Answer, answers, measured, parts_display
 
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Tiny sizes, in seconds, to see that it runs; the numbers are meaningless.")
-@click.option("--out", type=PATH, help="Also write bench.json into this folder.")
-@AS_JSON
-def bench(quick: bool, out: Path | None, as_json: bool) -> None:
+@click.option("--out", type=OUT_FOLDER, help="Also write bench.json into this folder.")
+@answers
+def bench(quick: bool, out: Path | None) -> Answer:
     """Measure speed against the bare operations that any implementation must do, and against other libraries.
 
     All jobs are measured in one process, in alternation. Ratios carry over to other machines, milliseconds do not.
@@ -31,8 +31,6 @@ def bench(quick: bool, out: Path | None, as_json: bool) -> None:
 
     if find_spec("torch") is None or find_spec("numba") is None:
         raise ConfigError("the graph model is measured too, which needs torch and numba; pip install 'igcf[train]'")
-    if out is not None:
-        prepare_folder(out)
     with parts_display(list(PARTS)) as step:
         document = run_bench(QUICK if quick else FULL, step=step)
-    emit_measured(document, as_text(document), file=out and out / "bench.json", as_json=as_json)
+    return measured(document, as_text(document), out and out / "bench.json")

@@ -1,15 +1,12 @@
 """`igcf data`: list, fetch and validate data sets."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from igcf.cli.options import AS_JSON, DATA_DIR, ITEMS, SATISFIED, USERS, column_options
-from igcf.cli.output import console, echo, emit_json, in_options
-
-if TYPE_CHECKING:
-    from igcf.data.columns import Columns
+from igcf.cli.options import DATA_DIR, EXISTING, ITEMS, SATISFIED, USERS, column_options
+from igcf.cli.output import Answer, answers, console, in_options
 
 
 @click.group()
@@ -27,33 +24,28 @@ def data() -> None:
 
 @data.command("list")
 @DATA_DIR
-@AS_JSON
-def list_datasets(data_dir: str | None, as_json: bool) -> None:
+@answers
+def list_datasets(data_dir: str | None) -> Answer:
     """Show the data sets that igcf knows and which of them are present."""
     from igcf.data import DATASETS, default_data_dir, find_dataset
 
     folder = Path(data_dir) if data_dir else default_data_dir()
-    found = {name: find_dataset(info, folder) for name, info in DATASETS.items()}
-    if as_json:
-        same = ("name", "description", "url", "withdrawn", "satisfied", "licence")
-        rows = [
-            {name: getattr(info, name) for name in same}
-            | {"present": path is not None or not info.files, "path": path and str(path), "split": info.default_split}
-            for info, path in ((info, found[info.name]) for info in DATASETS.values())
-        ]
-        emit_json({"data_dir": str(folder), "datasets": rows})
-        return
+    same = ("name", "description", "url", "withdrawn", "satisfied", "licence")
+    rows, lines = [], []
     for info in DATASETS.values():
-        place = "built in" if not info.files else str(found[info.name] or "not present")
-        echo(f"{info.name:<10} {place}\n           {info.description}\n           licence: {info.licence}")
-    echo(f"\ndata folder: {folder}")
+        path = find_dataset(info, folder)
+        found = {"present": path is not None or not info.files, "path": path and str(path), "split": info.default_split}
+        rows.append({name: getattr(info, name) for name in same} | found)
+        place = "built in" if not info.files else path or "not present"
+        lines += [f"{info.name:<10} {place}", f"           {info.description}", f"           licence: {info.licence}"]
+    return Answer({"data_dir": str(folder), "datasets": rows}, [*lines, "", f"data folder: {folder}"])
 
 
 @data.command()
 @click.argument("name")
 @DATA_DIR
-@AS_JSON
-def fetch(name: str, data_dir: str | None, as_json: bool) -> None:
+@answers
+def fetch(name: str, data_dir: str | None) -> Answer:
     """Download the owner's archive of data set NAME, resume it after a cut, and check it."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
@@ -67,31 +59,21 @@ def fetch(name: str, data_dir: str | None, as_json: bool) -> None:
     ) as bar:
         task = bar.add_task(name, total=None)
         path = download(info, data_dir, lambda have, total: bar.update(task, completed=have, total=total))
-    document = {"name": name, "path": str(path), "bytes": path.stat().st_size, "checksum": info.checksum}
-    if as_json:
-        emit_json(document)
-    else:
-        echo(f"{name}: {path} ({document['bytes']:,} bytes, {info.checksum or 'not checked'})")
-        echo(f"licence: {info.licence}")
+    size = path.stat().st_size
+    return Answer(
+        {"name": name, "path": str(path), "bytes": size, "checksum": info.checksum},
+        [f"{name}: {path} ({size:,} bytes, {info.checksum or 'not checked'})", f"licence: {info.licence}"],
+    )
 
 
 @data.command()
-@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.argument("path", type=EXISTING)
 @column_options
 @ITEMS
 @USERS
 @SATISFIED
-@AS_JSON
-@click.pass_context
-def validate(
-    ctx: click.Context,
-    path: Path,
-    columns: "Columns",
-    items: Path | None,
-    users: Path | None,
-    satisfied: float | None,
-    as_json: bool,
-) -> None:
+@answers
+def validate(path: Path, **reading: Any) -> Answer:
     """Check the log at PATH: print how igcf reads it, and every defect with its count and its first rows.
 
     Row 1 is the first one after the header. The exit code is 1 when the log cannot be used.
@@ -105,12 +87,6 @@ def validate(
     """
     from igcf.data.findings import validate as check
 
-    report = check(path, columns, satisfied=satisfied, items=items, users=users)
-    if as_json:
-        emit_json(report.as_dict())
-    else:
-        for line in report.lines():
-            echo(in_options(line))
-        echo("usable" if report.is_usable else "not usable: fix the errors first")
-    if not report.is_usable:
-        ctx.exit(1)
+    report = check(path, **reading)
+    verdict = "usable" if report.is_usable else "not usable: fix the errors first"
+    return Answer(report.as_dict(), [*map(in_options, report.lines()), verdict], exit_code=0 if report.is_usable else 1)

@@ -12,8 +12,8 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from igcf.cli.options import AS_JSON, DATA_DIR
-from igcf.cli.output import emit_json, results
+from igcf.cli.options import DATA_DIR
+from igcf.cli.output import Answer, answers
 from igcf.data import DATASETS, default_data_dir, find_dataset
 from igcf.online import backend
 from igcf.threads import VARIABLES
@@ -33,8 +33,8 @@ PACKAGES = {
 @click.command()
 @DATA_DIR
 @click.option("--store", default=None, help="Also try this store, for instance postgresql+psycopg://host/db.")
-@AS_JSON
-def doctor(data_dir: str | None, store: str | None, as_json: bool) -> None:
+@answers
+def doctor(data_dir: str | None, store: str | None) -> Answer:
     """Show installed packages, threads, data sets found, and whether a store can be reached.
 
     \b
@@ -43,13 +43,10 @@ def doctor(data_dir: str | None, store: str | None, as_json: bool) -> None:
       igcf doctor --store sqlite:///igcf.db --json
     """
     report = examine(data_dir, store)
-    if as_json:
-        emit_json(report)
-        return
     table = Table("what", "found", title=f"igcf {__version__}")
     for name, value in _lines(report):
         table.add_row(name, escape(value))
-    results.print(table)
+    return Answer(report, [table])
 
 
 def examine(data_dir: str | None, store: str | None) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
+from igcf.cli.experiments import common_options, in_style, run_experiment, write_report
 from igcf.cli.options import COUNT, SATISFIED, SHARE, log_options, names_in, read_log, with_users
-from igcf.cli.output import echo, emit_json
+from igcf.cli.output import Answer, answers
 from igcf.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,21 +52,19 @@ OWN = "own"
               "growing strength on the validation users, and plot successes against value.")  # fmt: skip
 @click.option("--thin", type=click.FloatRange(0, 1, min_open=True), help="Use only this share of the log's rows.")
 @common_options
-def evaluate(  # noqa: PLR0913  (one parameter per option)
+@answers
+def evaluate(
     dataset: str | None,
     from_store: str | None,
-    train: str | None,
-    test: str | None,
-    protocol: str,
-    methods: str | None,
-    users: tuple[str, ...],
-    satisfied: float | None,
-    objective_weight: str | None,
-    thin: float | None,
     columns: "Columns",
     items: Path | None,
+    train: str | None,
+    test: str | None,
+    methods: str | None,
+    satisfied: float | None,
+    thin: float | None,
     **options: Any,
-) -> None:
+) -> Answer:
     """Compare methods on users with known reactions.
 
     A log of your own needs no options: columns, successes, rounds and users are detected and reported.
@@ -100,52 +98,40 @@ def evaluate(  # noqa: PLR0913  (one parameter per option)
     from igcf.lab.evaluate.protocols import protocol_named, thinned
     from igcf.lab.evaluate.report import results_document
     from igcf.lab.evaluate.tables import results_tables, verdict
+    from igcf.lab.evaluate.trade_off import trade_off
 
     if (train is None) != (test is None):
         raise ConfigError("a published split needs both --train and --test")
     if train is not None and dataset is not None:
         raise ConfigError("--train and --test take the place of --dataset; leave one of them out")
-    n_users, table = parse_users(users)
+    n_users, table = parse_users(options.pop("users"))
     of_setup = {name: options.pop(name) for name in ("rounds", "slate", "split", "min_reactions")}
     of_protocol = {name: options.pop(name) for name in ("share", "moment", "part", "new", "price", "keep", "per_user")}
-    logged, common = options.pop("logged"), options
     of_protocol |= {"test": test, "fingerprint": load_dataset(test).fingerprint() if test else None}
-    of_protocol |= {"logged": parse_counts(logged), "attributes": None if table is None else True}
+    of_protocol |= {"logged": parse_counts(options.pop("logged")), "attributes": None if table is None else True}
+    protocol, weight, style = (options.pop(name) for name in ("protocol", "objective_weight", "style"))
     own = protocol_named("split" if train else protocol, **of_protocol)
     every = [name for name, method in METHODS.items() if own.accepts(method)]
     names = every if methods == "all" else names_in(methods) or list(own.methods)
-    data = with_table(read_log(train or dataset, from_store, common["data_dir"], columns, items), table)
+    data = with_table(read_log(train or dataset, from_store, options["data_dir"], columns, items), table)
     if thin is not None:
-        data = thinned(data, thin, rng=np.random.default_rng(common["seed"]))
+        data = thinned(data, thin, rng=np.random.default_rng(options["seed"]))
     success = success_in(data, satisfied)
     said = report_of(data, success, train or dataset or data.name)
     setup = setup_for(data, own, satisfied=success.threshold, n_users=n_users, **of_setup)
     if thin is not None:
         setup = replace(setup, dataset=f"{setup.dataset}-thin-{thin:g}")  # with settings of its own
-    if objective_weight is not None:
-        play_strengths(data, setup, objective_weight, **common)
-        return
-    results = run_experiment(data, setup, names, notes=[*said.lines(), setup.sentence], **common)
-    if common["out"]:
-        write_report(results, data, common["out"])
-    if common["as_json"]:
-        emit_json(results_document(results) | {"success": success.as_dict(), "reading": said.as_dict()})
-    else:
-        print_all(results_tables(results), common["style"])
-        echo(verdict(results).sentence)
-
-
-def play_strengths(data: Any, setup: Any, number: str, **common: Any) -> None:
-    """Play strengths of the weight of a success with validation users; print the table, write the curve to --out."""
-    from igcf.lab.evaluate.trade_off import trade_off
-
-    found = trade_off(data, setup, number, seed=common["seed"])
-    if common["out"]:
-        found.write(common["out"], "trade-off")
-    if common["as_json"]:
-        emit_json(found.points)
-    else:
-        print_all(found.tables, common["style"])
+    out = options["out"]
+    if weight is not None:
+        study = trade_off(data, setup, weight, seed=options["seed"])
+        if out:
+            study.write(out, "trade-off")
+        return Answer(study.points, in_style(study.tables, style))
+    results = run_experiment(data, setup, names, notes=[*said.lines(), setup.sentence], **options)
+    if out:
+        write_report(results, data, out)
+    document = results_document(results) | {"success": success.as_dict(), "reading": said.as_dict()}
+    return Answer(document, [*in_style(results_tables(results), style), verdict(results).sentence])
 
 
 def parse_users(given: tuple[str, ...]) -> tuple[int | None, Path | None]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from igcf.cli.options import AS_JSON, COUNT, DATA_DIR, with_options
-from igcf.cli.output import console, echo, note, results
+from igcf.cli.options import COUNT, DATA_DIR, OUT_FOLDER, with_options
+from igcf.cli.output import console, echo, note
 from igcf.errors import IgcfError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from igcf.tables import Table
 
 FORMATS = ("table", "markdown", "latex")
-COMMON: tuple[Callable[[Any], Any], ...] = (
+common_options = with_options((
     DATA_DIR,
     click.option("--seeds", default=1, show_default=True, type=COUNT, help="Number of seeds."),
     click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="The first seed."),
@@ -33,15 +33,11 @@ COMMON: tuple[Callable[[Any], Any], ...] = (
     click.option("--engine", type=click.Choice(("local", "ray")), default="local", show_default=True,
                  help="What runs the jobs; ray starts --jobs workers here, or uses those at --address."),
     click.option("--address", metavar="HOST:PORT", help="Address of a running Ray cluster."),
-    click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report and tables."),
+    click.option("--out", type=OUT_FOLDER, help="Folder for the report and tables."),
     click.option("--fresh", is_flag=True, help="Do not use results of earlier runs."),
     click.option("--format", "style", type=click.Choice(FORMATS), default="table", show_default=True,
                  help="How tables are printed: for a terminal, a page or a paper."),
-    AS_JSON,
-)  # fmt: skip
-
-
-common_options = with_options(COMMON)
+))  # fmt: skip
 """Decorator with the options that `evaluate` and `reproduce` share."""
 
 
@@ -104,15 +100,11 @@ def write_report(results: "Results", data: Any, folder: Path) -> None:
     note(f"wrote {folder / 'report.html'}")
 
 
-def print_all(tables: "list[Table]", style: str) -> None:
-    """Print tables on stdout, in the style of --format."""
-    from igcf.tables import as_latex, as_markdown, print_fitted
+def in_style(tables: "list[Table]", style: str) -> "list[Table | str]":
+    """Return tables in the style of --format, to be printed."""
+    from igcf.tables import as_latex, as_markdown
 
-    for table in tables:
-        if style == "table":
-            print_fitted(table, results)
-        else:
-            echo(as_markdown(table) if style == "markdown" else as_latex(table))
+    return [*tables] if style == "table" else [*map(as_markdown if style == "markdown" else as_latex, tables)]
 
 
 @contextmanager

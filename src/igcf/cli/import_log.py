@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from igcf.cli.options import AS_JSON, DATA_DIR, PATH, USERS, column_options, with_users
-from igcf.cli.output import emit_json, note
-from igcf.cli.service_options import of_store
+from igcf.cli.options import DATA_DIR, PATH, USERS, column_options, report, with_users
+from igcf.cli.output import Answer, answers, note
+from igcf.cli.service_options import model_folder, of_store
 from igcf.data import load_dataset
 from igcf.data.columns import Columns
-from igcf.data.findings import report_of
 from igcf.errors import DataError
 from igcf.model.files import load_model, model_id
 from igcf.progress import show_progress
@@ -32,10 +32,8 @@ from igcf.service.store.urls import printed_store
 @DATA_DIR
 @USERS
 @column_options
-@AS_JSON
-def import_log(
-    log: str, url: str, model: Path | None, data_dir: str | None, users: Path | None, columns: Columns, as_json: bool
-) -> None:
+@answers
+def import_log(log: str, url: str, **reading: Any) -> Answer:
     """Store the reactions of LOG as its users' history, and with --users their attributes.
 
     LOG is a known name (igcf data list) or a CSV or Parquet file. Every batch is durable. If an import is
@@ -50,11 +48,9 @@ def import_log(
       igcf import plays.csv --user userID --item artistID --value plays --store igcf.db --model model/
     """
     started = time.perf_counter()
-    done, unknown = import_into(url, model, log, data_dir, columns, users)
-    seconds = time.perf_counter() - started
-    if as_json:
-        figures = {"users": done.users, "reactions": done.reactions, "stored": done.stored}
-        emit_json({"store": printed_store(url), **figures, "unknown_items": unknown, "seconds": seconds})
+    done, unknown = import_into(url, log, **reading)
+    figures = vars(done) | {"unknown_items": unknown, "seconds": time.perf_counter() - started}
+    return Answer({"store": printed_store(url), **figures})
 
 
 def _refuse_users(user_ids: Sequence[str]) -> None:
@@ -72,31 +68,32 @@ def _refuse_users(user_ids: Sequence[str]) -> None:
 
 def import_into(
     url: str,
-    model: Path | None,
     log: str,
+    *,
+    model: Path | None = None,
     data_dir: str | None = None,
     columns: Columns | None = None,
     users: Path | None = None,
 ) -> tuple[Imported, int]:
     """Import a log and say what became of it; returns that, and the number of its items that the model lacks."""
+    if model is not None:
+        model_id(model)  # refused before the log is read
     data = replace(load_dataset(log, data_dir, columns=columns), users=None)  # those of a known data set stay out
     data = with_users(data, users)
     if n_unrated := int(np.isnan(data.values).sum()):
         note(f"{n_unrated:,} reactions without an opinion are left out: the store keeps reactions that have a value")
         data = data.subset(~np.isnan(data.values))
-    for line in report_of(data, None, log).lines():
-        note(line)
+    report(data, None, log)
     _refuse_users(data.user_ids)
-    with closing(Store(url)) as opened, show_progress() as report:
-        if model is None and (announced := opened.generation()[1]):
-            model = Path(announced)
-        items = None if model is None else set(load_model(model).item_ids)
+    with closing(Store(url)) as opened, show_progress() as progress:
+        folder = model_folder(opened, model)
+        known = None if folder is None else load_model(folder).row_of
+        named = "" if folder is None else model_id(folder)
         started = time.perf_counter()
-        named = "" if model is None else model_id(model)
-        done = import_interactions(opened, data, named, lambda n: report("reactions stored", n, len(data)))
+        done = import_interactions(opened, data, named, lambda n: progress("reactions stored", n, len(data)))
         seconds = time.perf_counter() - started
         name = opened.database.name
-    unknown = 0 if items is None else sum(item_id not in items for item_id in data.item_ids)
+    unknown = 0 if known is None else sum(item_id not in known for item_id in data.item_ids)
     note(
         f"{data.name}: {done.reactions:,} reactions of {done.users:,} users, {done.stored:,} of them new in "
         f"{name}; {seconds:.1f} s, {done.reactions / max(seconds, 1e-9):,.0f} reactions a second"

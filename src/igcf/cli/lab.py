@@ -6,13 +6,12 @@ from typing import Any
 
 import click
 
-from igcf.cli.experiments import executing, print_all
-from igcf.cli.options import AS_JSON, COUNT, names_in
-from igcf.cli.output import echo, emit_json, note
+from igcf.cli.experiments import executing
+from igcf.cli.options import COUNT, EXISTING, OUT_FOLDER, SEED, names_in
+from igcf.cli.output import Answer, answers, note
 from igcf.errors import ConfigError
 
 JOBS = click.option("--jobs", type=COUNT, help="Processes at a time [default: cores].")
-FRESH = click.option("--fresh", is_flag=True, help="Do not use results of earlier runs.")
 
 
 @click.group()
@@ -32,14 +31,12 @@ def lab() -> None:
 @click.option("--suite", type=click.Choice(("small", "full")), default="small", show_default=True,
               help="Eight environments each (docs/leaderboard.md).")  # fmt: skip
 @click.option("--against", metavar="NAMES", help="Agents to compare with, by commas, or `none` [default: fifteen].")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of splits, fits and ties.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the results files.")
+@SEED
+@click.option("--out", type=OUT_FOLDER, help="Folder for the results files.")
 @JOBS
-@FRESH
-@AS_JSON
-def run(
-    agent: str | None, suite: str, against: str | None, seed: int, out: Path | None, as_json: bool, **where: Any
-) -> None:
+@click.option("--fresh", is_flag=True, help="Do not use results of earlier runs.")
+@answers
+def run(agent: str | None, suite: str, against: str | None, seed: int, out: Path | None, **where: Any) -> Answer:
     """Run a suite: your agent and all others, or without --agent the others; write a results file for each.
 
     Finished runs are cached, so that only a new agent takes time.
@@ -58,36 +55,24 @@ def run(
         for name, document in files.items():
             (out / f"{name.replace(':', '.')}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         note(f"wrote {len(files)} results file{'s' if len(files) > 1 else ''} to {out}")
-    if as_json:
-        emit_json(list(files.values()))
-    else:
-        first = REFERENCE if REFERENCE in agents else agents[0]
-        print_all([suite_table(suite, scores, agent or first)], "table")
+    first = REFERENCE if REFERENCE in agents else agents[0]
+    return Answer(list(files.values()), [suite_table(suite, scores, agent or first)])
 
 
 @lab.command()
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=EXISTING)
 @JOBS
-def verify(file: Path, jobs: int | None) -> None:
+@answers
+def verify(file: Path, jobs: int | None) -> Answer:
     """Recompute a results file: figures and shown items must be the same."""
-    from igcf.lab.suite import REFERENCE, SUITES, differences, play_suite
+    from igcf.lab.suite import agents_of, differences, play_suite, read_results_file
 
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"{file} is not JSON: {error}") from error
-    known = document if isinstance(document, dict) else {}
-    environments: Any = known.get("environments")
-    seed: Any = known.get("seed")
-    is_one = isinstance(known.get("agent"), str) and isinstance(seed, int) and seed >= 0
-    is_one = is_one and known.get("suite") in tuple(SUITES) and isinstance(environments, dict) and bool(environments)
-    if not is_one or not all(isinstance(each, dict) for each in environments.values()):
-        raise ConfigError(f"{file} is not a results file of `igcf lab run`; expected agent, suite and environments")
+    document = read_results_file(file)
     with executing(jobs=jobs, fresh=True) as execution:
-        agents = [document["agent"]]
-        if any(f"against_{REFERENCE}" in each for each in environments.values()):
-            agents = list(dict.fromkeys([*agents, REFERENCE]))
+        agents, seed = agents_of(document), document["seed"]
         scores = play_suite(document["suite"], agents, seed=seed, execution=execution, report=note)
     if wrong := differences(document, scores):
         raise ConfigError(f"{file} could not be recomputed: {'; '.join(wrong)}")
-    echo(f"{file}: {document['agent']} shows the same in all {len(environments)} environments")
+    agent, environments = document["agent"], list(document["environments"])
+    sentence = f"{file}: {agent} shows the same in all {len(environments)} environments"
+    return Answer({"agent": agent, "environments": environments, "same": True}, [sentence])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.options import AS_JSON, COUNT, EXISTING, PATH
-from igcf.cli.output import echo, emit_json, note
+from igcf.cli.options import COUNT, EXISTING, PATH
+from igcf.cli.output import Answer, answers
 from igcf.cli.service_options import in_store
 from igcf.errors import ModelError
 from igcf.model.files import META, load_model, model_id, saved_metadata
@@ -31,12 +31,12 @@ def models() -> None:
 
 @models.command("list")
 @in_store
-@AS_JSON
-def list_command(store: Store, as_json: bool) -> None:
+@answers
+def list_command(store: Store) -> Answer:
     """List the models served, newest first, with the verdict of the comparison and the target of a rollback."""
     known = announcements(store.database)
     back = way_back(known)[:1]
-    rows = []
+    rows, lines = [], []
     for each in known:
         try:
             verdict = saved_metadata(Path(each.folder)).get("gate", {}).get("verdict")
@@ -44,42 +44,37 @@ def list_command(store: Store, as_json: bool) -> None:
             verdict = "folder is gone"
         role = "in service" if each is known[0] else "rollback leads here" if each in back else ""
         rows.append(each._asdict() | {"verdict": verdict, "role": role})
-    if as_json:
-        emit_json({"models": rows})
-        return
-    for row in rows:
-        when = datetime.fromtimestamp(row["time"], UTC).strftime("%Y-%m-%d %H:%M")
-        told = ", ".join(filter(None, (row["role"], row["verdict"] and f"gate: {row['verdict']}")))
-        echo(f"{row['generation']:>4}  {when}  {row['model']}  {row['folder']}{f'  ({told})' if told else ''}")
-    if not rows:
-        note("No server has used this store yet")
+        when = datetime.fromtimestamp(each.time, UTC).strftime("%Y-%m-%d %H:%M")
+        told = ", ".join(filter(None, (role, verdict and f"gate: {verdict}")))
+        lines.append(f"{each.generation:>4}  {when}  {each.model}  {each.folder}{f'  ({told})' if told else ''}")
+    return Answer({"models": rows}, lines, "" if rows else "No server has used this store yet")
 
 
 @models.command()
 @click.argument("folder", type=PATH)
 @in_store
 @click.option("--force", is_flag=True, help="Accept a model of another catalogue or scale.")
-@AS_JSON
-def promote(folder: Path, store: Store, force: bool, as_json: bool) -> None:
+@answers
+def promote(folder: Path, store: Store, force: bool) -> Answer:
     """Serve the model in FOLDER on all servers of the store; they follow within a second."""
-    tell_promoted(announced(store, folder, force=force), as_json=as_json)
+    return promoted(*announced(store, folder, force=force))
 
 
 @models.command()
 @in_store
-@AS_JSON
-def rollback(store: Store, as_json: bool) -> None:
+@answers
+def rollback(store: Store) -> Answer:
     """Serve the previous model again on all servers of the store; users keep their reactions."""
     known = announcements(store.database)
-    now = announced(store, previous_folder(known), force=True, after=known[0].generation)
-    tell_promoted(now, as_json=as_json)
+    return promoted(*announced(store, previous_folder(known), force=True, after=known[0].generation))
 
 
 @models.command()
 @click.argument("folder", type=EXISTING)
 @in_store
 @click.option("--keep", type=COUNT, default=7, show_default=True, help="Newest models to keep.")
-def prune(folder: Path, store: Store, keep: int) -> None:
+@answers
+def prune(folder: Path, store: Store, keep: int) -> Answer:
     """Delete all models in FOLDER except the newest, the one in service, and the target of a rollback."""
     known = announcements(store.database)
     needed = {each.folder for each in (*known[:1], *way_back(known)[:1])}
@@ -87,9 +82,9 @@ def prune(folder: Path, store: Store, keep: int) -> None:
     unneeded = [path for path in found[:-keep] if str(path.resolve()) not in needed]
     for path in unneeded:
         shutil.rmtree(path)
-        note(f"Deleted {path}")
-    if not unneeded:
-        note(f"Nothing to delete: all {len(found)} models in {folder} are among the newest {keep}, or needed")
+    nothing = f"Nothing to delete: all {len(found)} models in {folder} are among the newest {keep}, or needed"
+    names = [str(path) for path in unneeded]
+    return Answer({"deleted": names}, note="\n".join(f"Deleted {name}" for name in names) or nothing)
 
 
 def announced(store: Store, folder: Path, *, force: bool = False, after: int | None = None) -> tuple[str, str, int]:
@@ -101,10 +96,9 @@ def announced(store: Store, folder: Path, *, force: bool = False, after: int | N
     return own, model_id(folder), store.announce(own, model_id(folder), after=after)
 
 
-def tell_promoted(found: tuple[str, str, int], *, as_json: bool) -> None:
+def promoted(folder: str, model: str, generation: int) -> Answer:
     """Say which folder is served, with its id and generation."""
-    folder, model, generation = found
-    if as_json:
-        emit_json({"folder": folder, "model": model, "generation": generation})
-    else:
-        note(f"All servers of this store serve {folder} (model {model}) within a second, as generation {generation}")
+    return Answer(
+        {"folder": folder, "model": model, "generation": generation},
+        note=f"All servers of this store serve {folder} (model {model}) within a second, as generation {generation}",
+    )

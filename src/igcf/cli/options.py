@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,8 +21,33 @@ if TYPE_CHECKING:
 
 SEPARATOR_NAMES = {"comma": ",", "tab": "\t", "\\t": "\t", "semicolon": ";", "pipe": "|"}
 """Words for separators that are awkward to write in a shell."""
+
+
+class OutPath(click.Path):
+    """A path that a command writes to; refused before the work begins where nothing can be written."""
+
+    def __init__(self, *, is_new: bool = False, **settings: Any) -> None:
+        super().__init__(path_type=Path, **settings)
+        self.is_new = is_new
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; what is there already is refused if it would be overwritten."""
+        path: Any = super().convert(value, param, ctx)
+        if self.is_new and path.exists():
+            raise ConfigError(f"{path} already exists and is never overwritten; choose another name")
+        try:
+            if not path.is_file():
+                there = next(each for each in (path, *path.absolute().parents) if each.exists())
+                with TemporaryDirectory(prefix=".igcf-", dir=there):
+                    pass
+        except OSError as error:
+            raise ConfigError(f"cannot write to {path}: {error.strerror}; choose another place") from error
+        return path
+
+
 COUNT, SHARE = click.IntRange(min=1), click.FloatRange(0, 1, min_open=True, max_open=True)
 PATH, EXISTING = click.Path(path_type=Path), click.Path(path_type=Path, exists=True)
+OUT_FOLDER, NEW = OutPath(file_okay=False), OutPath(is_new=True)
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--user", help="Column of the user ids [default: detected by name or place, like all columns]."),
     click.option("--item", help="Column of the item ids."),
@@ -44,7 +70,6 @@ USERS = click.option("--users", type=EXISTING, help="File with the ids of the us
 FROM_STORE = click.option("--from-store", help="Use the reactions in the store of a service: a SQLite file or a URL.")
 SATISFIED = click.option("--satisfied", type=float, help="Least value of a success [default: chosen from the values].")
 SEED = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Makes it repeatable.")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 
 def names_in(text: str | None) -> list[str]:
@@ -164,7 +189,7 @@ def check_store_option(from_store: str) -> None:
     refuse_password("--from-store", from_store)
 
 
-def report(data: "Interactions", success: "Success", name: str) -> "Report":
+def report(data: "Interactions", success: "Success | None", name: str) -> "Report":
     """Print on standard error how a log was read, as `igcf data validate` does; return the text."""
     from igcf.data.findings import report_of
 

@@ -4,19 +4,20 @@ What a terminal would obey, such as an escape sequence in a title, is printed as
 """
 
 import json
-import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.segment import Segment
 
-from igcf.errors import ConfigError
+from igcf.tables import Table, print_fitted
 
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Signs that a terminal obeys: control characters but tabs and line ends, and marks that turn the direction of text."""
@@ -40,6 +41,7 @@ console = Terminal(stderr=True)
 """Console for progress, notes and tables for people."""
 results = Terminal()
 """Console for results as tables."""
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 ARGUMENTS = (
     "user", "item", "value", "timestamp", "kind", "kinds", "implicit", "separator", "satisfied", "items", "rounds",
     "slate", "users", "n_users", "min_reactions", "split", "unrated",
@@ -75,6 +77,49 @@ def let_ctrl_c_end_input() -> None:
         signal.siginterrupt(signal.SIGINT, True)
 
 
+class Answer(NamedTuple):
+    """What a command has found: a document for programs, and the same in words."""
+
+    document: object
+    lines: Iterable[RenderableType | Table] = ()
+    """What people read on stdout."""
+    note: str = ""
+    """What people read on stderr."""
+    exit_code: int = 0
+
+
+def answers(command: Callable[..., Answer | None]) -> Callable[..., None]:
+    """Give a command `--json`, and print the answer that it returns: the document, or the words for people."""
+
+    @AS_JSON
+    @wraps(command)
+    def printed(*args: Any, as_json: bool, **others: Any) -> None:
+        answer = command(*args, **others)
+        if answer is None:
+            return
+        if as_json:
+            emit_json(answer.document)
+        else:
+            show(answer.lines)
+            if answer.note:
+                note(answer.note)
+        if answer.exit_code:
+            sys.exit(answer.exit_code)
+
+    return printed
+
+
+def show(lines: Iterable[RenderableType | Table]) -> None:
+    """Print lines and tables for people on stdout."""
+    for each in lines:
+        if isinstance(each, str):
+            echo(each)
+        elif isinstance(each, Table):
+            print_fitted(each, results)
+        else:
+            results.print(each)
+
+
 def emit_json(document: object) -> None:
     """Print exactly one JSON document on stdout."""
     echo(json.dumps(document, indent=2, allow_nan=False))
@@ -89,21 +134,9 @@ def parts_display(names: Sequence[str]) -> Iterator[Callable[[str], None]]:
         yield lambda name: report(name.replace("_", " "), list(names).index(name), len(names))
 
 
-def emit_measured(document: object, text: str, *, file: Path | None, as_json: bool) -> None:
-    """Write a measured document to `file` if there is one, and print it as JSON or as the text for people."""
+def measured(document: object, text: str, file: Path | None) -> Answer:
+    """Write a measured document to `file`, if there is one; return it with its text for people."""
     if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    if as_json:
-        emit_json(document)
-    else:
-        echo(text)
-
-
-def prepare_folder(folder: Path) -> None:
-    """Make the folder, or say why nothing can be written there; ask before a long computation, not after."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"cannot make the folder {folder} ({error.strerror}); choose another --out") from error
-    if not os.access(folder, os.W_OK):
-        raise ConfigError(f"cannot write into the folder {folder}; choose another --out")
+    return Answer(document, [text])

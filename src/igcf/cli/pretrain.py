@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from igcf.cli.options import (
-    AS_JSON,
     DATA_DIR,
+    NEW,
     PATH,
     SATISFIED,
     USERS,
@@ -22,22 +22,19 @@ from igcf.cli.options import (
     report,
     with_users,
 )
-from igcf.cli.output import emit_json, note
-from igcf.config import GRAPHS, METHODS, ExpertsConfig, GraphConfig, checked_setting, choices, configured, field_types
-from igcf.errors import ConfigError, ModelError
+from igcf.cli.output import Answer, answers, note
+from igcf.config import GRAPHS, METHODS, ExpertsConfig, GraphConfig, choices, configured, parse_settings
+from igcf.errors import ConfigError
 
 if TYPE_CHECKING:
     from igcf.data import Interactions
     from igcf.data.columns import Columns
     from igcf.data.log_files import LogFiles
 
-FIELDS = {name: kind for kind in (GraphConfig, ExpertsConfig) for name in field_types(kind)}
-"""Every setting, and a configuration that has it."""
-
 
 @click.command()
 @log_options
-@click.option("--out", required=True, type=PATH, help="Model folder to write; must not exist.")
+@click.option("--out", required=True, type=NEW, help="Model folder to write; must not exist.")
 @DATA_DIR
 @USERS
 @click.option("--context", metavar="COLUMNS",
@@ -64,24 +61,23 @@ FIELDS = {name: kind for kind in (GraphConfig, ExpertsConfig) for name in field_
 @click.option("--engine", type=click.Choice(("local", "ray")), help="What runs the workers.")
 @click.option("--address", help="Address of a Ray cluster [default: one is started on this machine].")
 @click.option("--seed", type=int, help="Makes training repeatable [default: 0].")
-@AS_JSON
+@answers
 def pretrain(
     dataset: str | None,
     from_store: str | None,
-    out: Path,
     data_dir: str | None,
     columns: "Columns",
     items: Path | None,
     users: Path | None,
-    without: str | None,
     context: str | None,
+    without: str | None,
+    out: Path,
     others: tuple[str, ...],
     checkpoint: Path | None,
     resume: bool,
-    as_json: bool,
     preset: str | None,
     **settings: Any,
-) -> None:
+) -> Answer:
     """Train a model on a log and write it to --out.
 
     Without further options it is the best model that igcf knows, the average of a linear and a logistic expert.
@@ -105,27 +101,20 @@ def pretrain(
       igcf pretrain --dataset log/ --engine ray --shards 8 --out model/
       igcf pretrain --dataset log/ --engine ray --shards 8 --out model/ --resume
     """
-    if out.exists():
-        raise ModelError(f"{out} already exists; a model is never overwritten, choose another folder")
     refuse_two_logs(dataset, from_store)
     workers = {name: settings.pop(name) for name in ("shards", "engine", "address")}
-    chosen = {
-        name: value if name == "method" else _checked(f"--{name.replace('_', '-')}", name, value)
-        for name, value in settings.items()
-        if value is not None
-    } | parse_settings(others)
+    chosen = {name: value for name, value in settings.items() if value is not None} | parse_settings(others)
     base = GraphConfig.paper(chosen.get("feedback", "continuous")) if preset else None
     config = configured(base, chosen)  # a bad setting is refused before anything is read
     started = time.perf_counter()
     has_workers = isinstance(config, ExpertsConfig) and any(value is not None for value in workers.values())
+    if has_workers and context:
+        raise ConfigError("--context needs the whole log in one process; leave out --shards, --engine and --address")
     own_state = out.with_name(f"{out.name}.state") if checkpoint is None and has_workers else None
     state = own_state or checkpoint
     resume = resume and _resumed(state, is_named=own_state is None)
     data: Interactions | LogFiles | None = None
-    if has_workers and context:
-        raise ConfigError("--context needs the whole log in one process; leave out --shards, --engine and --address")
-    if has_workers:
-        assert state is not None  # noqa: S101
+    if has_workers and state is not None:
         data = store_files(from_store, state, items) if from_store is not None else log_files(dataset, columns, items)
         data = data and replace(data, users=users or data.users, without=tuple(names_in(without)))
     if data is None:
@@ -134,7 +123,7 @@ def pretrain(
         data = with_users(read_log(dataset, from_store, data_dir, columns, items), users, without)
         if context:
             data = data.with_context(names_in(context), dataset if dataset and Path(dataset).exists() else None)
-        report(data, success_in(data, chosen.get("satisfied")), dataset or data.name)
+        report(data, success_in(data, config.satisfied), dataset or data.name)
         if isinstance(config, ExpertsConfig) and not has_workers:
             from igcf.training.cost import expected_cost
 
@@ -149,13 +138,12 @@ def pretrain(
         shutil.rmtree(own_state, ignore_errors=True)
     seconds = time.perf_counter() - started
     worth = {} if model.attribute_prior is None else model.attribute_prior.worth
-    if as_json:
-        told = {"out": str(out), "items": model.n_items, "dim": model.dim, "seconds": seconds}
-        emit_json(told | {"attributes": {name: vars(each) for name, each in worth.items()}} | model.metadata)
-    else:
-        for line in (*worth_lines(model.attribute_prior), *worth_lines(model.context_effect, "context")):
-            note(line)
-        note(f"wrote {out} after {seconds:.1f} s; try it with: igcf recommend {out}")
+    document = {"out": str(out), "items": model.n_items, "dim": model.dim, "seconds": seconds}
+    document |= {"attributes": {name: vars(each) for name, each in worth.items()}} | model.metadata
+    lines = (*worth_lines(model.attribute_prior), *worth_lines(model.context_effect, "context"))
+    return Answer(
+        document, note="\n".join([*lines, f"wrote {out} after {seconds:.1f} s; try it with: igcf recommend {out}"])
+    )
 
 
 def _resumed(state: Path | None, *, is_named: bool) -> bool:
@@ -166,26 +154,6 @@ def _resumed(state: Path | None, *, is_named: bool) -> bool:
         return True
     note(f"--resume: nothing to resume in {state}; training begins anew")
     return False
-
-
-def parse_settings(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Turn the NAME=VALUE pairs of `--set` into settings with the types of their fields."""
-    chosen: dict[str, Any] = {}
-    for pair in pairs:
-        name, separator, text = pair.partition("=")
-        name = name.replace("-", "_")
-        if not separator or name not in FIELDS:
-            raise ConfigError(f"--set {pair}: expected NAME=VALUE with a name out of {', '.join(FIELDS)}")
-        chosen[name] = _checked(f"--set {pair}", name, text)
-    return chosen
-
-
-def _checked(option: str, name: str, value: object) -> object:
-    """Check one setting; an error names the option as it was written."""
-    try:
-        return checked_setting(FIELDS[name], name, value)
-    except ConfigError as error:
-        raise ConfigError(f"{option}: {error}") from error
 
 
 def log_files(dataset: str | None, columns: "Columns", items: Path | None) -> "LogFiles | None":

@@ -9,8 +9,8 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from igcf.cli.options import AS_JSON, PATH
-from igcf.cli.output import console, emit_json, let_ctrl_c_end_input, results
+from igcf.cli.options import COUNT, EXISTING, PATH, SEED, OutPath
+from igcf.cli.output import AS_JSON, console, emit_json, let_ctrl_c_end_input, results
 from igcf.errors import DataError, FeedbackError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online import POLICIES, Greedy, Recommendation, Recommender, Session
@@ -34,15 +34,15 @@ def _policy_parameters(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("folder", type=PATH)
-@click.option("--history", type=PATH, help="CSV file with columns item,value to start from.")
-@click.option("--save", type=PATH, help="CSV file to which the reactions of the session are written.")
-@click.option("-k", default=5, show_default=True, help="Items to print with --history or --json.")
+@click.option("--history", type=EXISTING, help="CSV file with columns item,value to start from.")
+@click.option("--save", type=OutPath(), help="CSV file to which the reactions of the session are written.")
+@click.option("-k", default=5, show_default=True, type=COUNT, help="Items to print with --history or --json.")
 @click.option("--policy", type=click.Choice(POLICIES), help="How items are chosen [default: as the model says].")
 @_policy_parameters
 @click.option(
     "--forgetting", default=1.0, show_default=True, help="Factor by which each new reaction discounts older ones."
 )
-@click.option("--seed", default=0, show_default=True, help="Makes draws and ties repeatable.")
+@SEED
 @AS_JSON
 def recommend(
     folder: Path, history: Path | None, save: Path | None, k: int, policy: str | None, as_json: bool, **others: Any

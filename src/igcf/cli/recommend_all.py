@@ -1,14 +1,13 @@
 """`igcf recommend-all`: recommendations for every user of a store, in one file."""
 
 import time
-from contextlib import closing
 from pathlib import Path
 
 import click
 
-from igcf.cli.options import AS_JSON, PATH
-from igcf.cli.output import emit_json, note
-from igcf.cli.service_options import CONFIG, STORE, store_settings
+from igcf.cli.options import COUNT, NEW, PATH
+from igcf.cli.output import Answer, answers
+from igcf.cli.service_options import CONFIG, STORE, context_of
 from igcf.progress import show_progress
 from igcf.threads import prefer_one_thread
 
@@ -17,10 +16,10 @@ from igcf.threads import prefer_one_thread
 @click.argument("model", type=PATH)
 @STORE
 @CONFIG
-@click.option("--out", required=True, type=PATH, help="Parquet file to write; it must not exist.")
-@click.option("-k", "k", default=10, show_default=True, type=click.IntRange(min=1), help="Items per user.")
-@AS_JSON
-def recommend_all(model: Path, store: str | None, config: Path | None, out: Path, k: int, as_json: bool) -> None:
+@click.option("--out", required=True, type=NEW, help="Parquet file to write; it must not exist.")
+@click.option("-k", "k", default=10, show_default=True, type=COUNT, help="Items per user.")
+@answers
+def recommend_all(model: Path, store: str | None, config: Path | None, out: Path, k: int) -> Answer:
     """Write the best items of every user of a store to a Parquet file, for e-mail and other batch jobs.
 
     Columns: user, rank, item, score, chance. Run the same command again to resume an interrupted run. Nothing is
@@ -33,14 +32,13 @@ def recommend_all(model: Path, store: str | None, config: Path | None, out: Path
     """
     prefer_one_thread()  # before NumPy
     from igcf.service.batch import recommend_all as write_batch
-    from igcf.service.context import ServiceContext
 
     started = time.perf_counter()
-    with closing(ServiceContext.open(model, store_settings(store, config))) as context, show_progress() as report:
+    with context_of(model, store, config) as context, show_progress() as report:
         batch = write_batch(context, out, k, report=report)
     seconds = time.perf_counter() - started
-    if as_json:
-        emit_json({"out": str(out), **batch._asdict(), "seconds": seconds})
-        return
     resumed = f", {batch.resumed:,} of them by an earlier run" if batch.resumed else ""
-    note(f"{out}: {batch.rows:,} recommendations for {batch.users:,} users{resumed}; {seconds:.1f} s")
+    return Answer(
+        {"out": str(out), **batch._asdict(), "seconds": seconds},
+        note=f"{out}: {batch.rows:,} recommendations for {batch.users:,} users{resumed}; {seconds:.1f} s",
+    )

@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from igcf.cli.experiments import common_options, print_all, run_experiment, write_report
-from igcf.cli.options import names_in
-from igcf.cli.output import emit_json, note
+from igcf.cli.experiments import common_options, in_style, run_experiment, write_report
+from igcf.cli.options import COUNT, names_in
+from igcf.cli.output import AS_JSON, emit_json, note, show
 from igcf.errors import DataError
 
 TABLE_NAMES = ("cold-start", "taste-drift", "top-k", "ablation")
@@ -16,9 +16,12 @@ TABLE_NAMES = ("cold-start", "taste-drift", "top-k", "ablation")
 @click.argument("table", required=False, type=click.Choice(TABLE_NAMES))
 @click.option("--dataset", default=None, help="One of the table's data sets. [default: all that are found]")
 @click.option("--methods", default=None, help="Some of the rows only, joined by commas.")
-@click.option("--users", default=200, show_default=True, type=click.IntRange(min=1), help="Test users.")
+@click.option("--users", default=200, show_default=True, type=COUNT, help="Test users.")
 @common_options
-def reproduce(table: str | None, dataset: str | None, methods: str | None, users: int, **common: Any) -> None:
+@AS_JSON
+def reproduce(
+    table: str | None, dataset: str | None, methods: str | None, users: int, as_json: bool, style: str, **common: Any
+) -> None:
     """Reproduce a table of the paper and print it next to the original; without a name, all tables.
 
     \b
@@ -48,11 +51,11 @@ def reproduce(table: str | None, dataset: str | None, methods: str | None, users
         results = run_experiment(data, setup, rows, **{**common, "out": out, "changes": changes})
         if out:
             write_report(results, data, out)
-        if common["as_json"]:
+        if as_json:
             documents.append(results.as_dict() | {"paper": side_by_side(results)})
         else:
-            print_all(side_by_side_tables(results), common["style"])
-    if common["as_json"]:
+            show(in_style(side_by_side_tables(results), style))
+    if as_json:
         emit_json({"tables": documents} if len(documents) != 1 else documents[0])
 
 

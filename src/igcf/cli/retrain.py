@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from igcf.cli.models import announced
-from igcf.cli.options import AS_JSON, EXISTING, PATH, SATISFIED
-from igcf.cli.output import echo, emit_json, note
+from igcf.cli.options import EXISTING, NEW, SATISFIED
+from igcf.cli.output import Answer, answers, note
 from igcf.cli.service_options import of_store
-from igcf.errors import ModelError
 from igcf.experiments.off_policy import evaluate
 from igcf.lab.gate import Check, estimated, is_held_out
 from igcf.lab.gate import retrain as train_and_judge
@@ -31,13 +30,13 @@ REPORT = "gate.html"
 
 @click.command()
 @of_store
-@click.option("--out", required=True, type=PATH, help="Model folder to write; must not exist.")
+@click.option("--out", required=True, type=NEW, help="Model folder to write; must not exist.")
 @click.option("--promote", is_flag=True, help="Serve the new model on all servers of the store, unless it is worse.")
 @click.option("--items", type=EXISTING, help="File of items; those of the model in service are known without it.")
 @SATISFIED
 @click.option("--seed", type=int, help="Makes training repeatable [default: that of the model in service].")
-@AS_JSON
-def retrain(url: str, out: Path, promote: bool, items: Path | None, as_json: bool, **settings: Any) -> None:
+@answers
+def retrain(url: str, out: Path, promote: bool, items: Path | None, **settings: Any) -> Answer:
     """Train on the reactions in a store, compare with the model in service, write --out.
 
     One user in ten is held out from every training. Both models play these users; the verdict is better, level or
@@ -49,8 +48,6 @@ def retrain(url: str, out: Path, promote: bool, items: Path | None, as_json: boo
       igcf retrain --store igcf.db --out models/2026-11-18 --promote
       igcf retrain --store postgresql://igcf@db/igcf --out models/2026-11-18
     """
-    if out.exists():
-        raise ModelError(f"{out} already exists; a model is never overwritten, choose another folder")
     started = time.perf_counter()
     with closing(open_existing(url)) as store:
         generation, folder = store.generation()
@@ -72,16 +69,13 @@ def retrain(url: str, out: Path, promote: bool, items: Path | None, as_json: boo
             (out / REPORT).write_text(found.page(out.name), encoding="utf-8")
         is_served = promote and (found is None or found.verdict != "worse")
         now = announced(store, out, after=generation)[2] if is_served else None
-    if as_json:
-        told = {"out": str(out), "gate": model.metadata["gate"], "promoted": is_served, "generation": now}
-        emit_json(told | {"seconds": time.perf_counter() - started})
-    elif found is not None:
-        for check in found.checks:
-            echo(f"{check.verdict:<7}{check}")
-    note(f"{out}: {'the first model of this store' if found is None else found.sentence}")
+    document = {"out": str(out), "gate": model.metadata["gate"], "promoted": is_served, "generation": now}
+    lines = [] if found is None else [f"{check.verdict:<7}{check}" for check in found.checks]
+    told = f"{out}: {'the first model of this store' if found is None else found.sentence}"
     if promote:
-        note(f"Promoted as generation {now}" if is_served else f"Not promoted; {folder} stays in service")
-        raise SystemExit(0 if is_served else 1)
+        told += f"\nPromoted as generation {now}" if is_served else f"\nNot promoted; {folder} stays in service"
+    document["seconds"] = time.perf_counter() - started
+    return Answer(document, lines, told, exit_code=1 if promote and not is_served else 0)
 
 
 def _from_audit(url: str, candidate: Model) -> list[Check]:

@@ -8,9 +8,7 @@ from typing import Any
 
 import click
 
-from igcf.cli.demo import demo_model
-from igcf.cli.options import AS_JSON
-from igcf.cli.output import echo, emit_json, note
+from igcf.cli.output import AS_JSON, echo, emit_json, note
 from igcf.cli.service_options import CONFIG, FLAGS, GroupedCommand, given, setting_options
 from igcf.errors import ConfigError
 from igcf.threads import prefer_one_thread
@@ -68,7 +66,7 @@ def serve(
     if log is not None:
         from igcf.cli.import_log import import_into
 
-        import_into(settings.store, folder, log)
+        import_into(settings.store, log, model=folder)
     served = start(folder, settings, is_override=model_override)
     if as_json:
         emit_json({"url": served.url, "pid": os.getpid(), "workers": settings.workers, "store": served.store})
@@ -89,4 +87,10 @@ def serve(
 def _folder(model: str | None, *, demo: bool) -> Path:
     if demo == (model is not None):
         raise ConfigError("name the model folder to serve, or --demo for the embedded catalogue, and not both")
-    return Path(model) if model is not None else demo_model()
+    if model is not None:
+        return Path(model)
+    from platformdirs import user_cache_path
+
+    from igcf.lab.demo import demo_model
+
+    return demo_model(user_cache_path("igcf"))

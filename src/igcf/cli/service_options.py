@@ -1,20 +1,24 @@
 """Options of the commands that serve a model or look after its store: one per setting of the service."""
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
 from igcf.cli.options import PATH
 from igcf.errors import ConfigError
+from igcf.model.files import META
 
 try:
     from igcf.service.settings import ServiceSettings
 except ImportError as error:
     raise ConfigError(f"this needs the service's packages ({error}); pip install 'igcf[service]'") from error
+if TYPE_CHECKING:
+    from igcf.service.context import ServiceContext
+    from igcf.service.store.store import Store
 
 FLAGS = {"model": "DIR", "cors_origins": "--cors-origin", "allowed_hosts": "--allowed-host"}
 """Options that may be repeated are named after one of their values."""
@@ -93,6 +97,24 @@ def in_store(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*args, store=store, **others)
 
     return of_store(with_store)
+
+
+@contextmanager
+def context_of(model: Path, store: str | None, config: Path | None = None) -> "Iterator[ServiceContext]":
+    """Open a model and a store that exists as a server would, for a command that answers nobody."""
+    from igcf.service.context import ServiceContext
+    from igcf.service.store.maintenance import open_existing
+
+    settings = store_settings(store, config)
+    open_existing(settings.store).close()
+    with closing(ServiceContext.open(model, settings)) as context:
+        yield context
+
+
+def model_folder(store: "Store", named: Path | None) -> Path | None:
+    """Find the model that is named, or else the one in service; None where that is not on this machine."""
+    in_service = Path(store.generation()[1])
+    return named or (in_service if (in_service / META).exists() else None)
 
 
 def _option(name: str, annotation: Any, default: Any, text: str) -> Callable[[Any], Any]:

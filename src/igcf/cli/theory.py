@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from igcf.cli.options import AS_JSON, PATH, SEED
-from igcf.cli.output import emit_measured, parts_display, prepare_folder
+from igcf.cli.options import OUT_FOLDER, SEED
+from igcf.cli.output import Answer, answers, measured, parts_display
 
 
 @click.command()
@@ -20,9 +20,9 @@ from igcf.cli.output import emit_measured, parts_display, prepare_folder
 @click.option("--mean-norm", default=1.0, show_default=True, help="Norm m of the population mean.")
 @click.option("--radius", default=1.5, show_default=True, help="Largest norm a of an item vector.")
 @SEED
-@click.option("--out", type=PATH, help="Also write theory.json into this folder.")
-@AS_JSON
-def theory(out: Path | None, as_json: bool, **options: float) -> None:
+@click.option("--out", type=OUT_FOLDER, help="Also write theory.json into this folder.")
+@answers
+def theory(out: Path | None, **options: float) -> Answer:
     """Check the confidence bound, the regret bound and the estimated prior by simulation.
 
     \b
@@ -36,8 +36,6 @@ def theory(out: Path | None, as_json: bool, **options: float) -> None:
     from igcf.lab.theory.world import TheorySettings
 
     settings = TheorySettings(**options)  # type: ignore[arg-type]  # click converts by the type of each default
-    if out is not None:
-        prepare_folder(out)
     with parts_display(list(PARTS)) as step:
         document = run_theory(settings, step=step)
-    emit_measured(document, as_text(document), file=out and out / "theory.json", as_json=as_json)
+    return measured(document, as_text(document), out and out / "theory.json")

@@ -1,5 +1,6 @@
 """Tables of items: titles, categories and further attributes by id, from a file or a frame."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -15,8 +16,8 @@ from igcf.data.findings import CONTROL, Defect, Findings, Piece
 from igcf.data.interactions import Interactions
 from igcf.data.layout import ITEM_NAMES, named, plain
 from igcf.data.log_files import WholeTable, read_whole
-from igcf.errors import DataError
-from igcf.item import Item
+from igcf.errors import DataError, refuse_other_than_file
+from igcf.item import Item, parse_items
 
 LIST_SIGNS = ("|", ";", ",")
 """Signs that may stand between two categories of an item; the one that occurs in most rows counts."""
@@ -79,6 +80,23 @@ class ItemTable:
             message = f"{unknown:,} of {len(self.by_id):,} items of the table are not in the log; they are left out"
             findings.add("unknown-items", message, unknown)
         return findings.defects
+
+
+def read_batch(file: Path) -> list[Item]:
+    """Read and check items of a file: JSON (a list), one item per line (`.jsonl`), or a table as `read_items` reads."""
+    try:
+        refuse_other_than_file(file)
+        if file.suffix not in (".json", ".jsonl"):
+            return parse_items(read_items(file).items)
+        text = file.read_text(encoding="utf-8")
+        is_lines = file.suffix == ".jsonl"
+        given = [json.loads(line) for line in text.split("\n") if line.strip()] if is_lines else json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"cannot read the items of {file}: {error}; expected JSON or a table of items") from error
+    given = given.get("items") if isinstance(given, dict) else given
+    if not isinstance(given, list):
+        raise DataError(f'{file} holds no list of items; expected [{{"id": ...}}, ...]')
+    return parse_items(given)
 
 
 def read_items(items: "str | Path | object", columns: Columns | None = None, id_name: str = "id") -> ItemTable:

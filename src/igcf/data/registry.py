@@ -20,6 +20,8 @@ Progress = Callable[[int, int | None], None]
 """Called with the bytes that are there and, where the server says so, the bytes there will be."""
 
 BLOCK = 1 << 18
+NAMED = ("user", "item", "value", "timestamp", "kind", "separator", "encoding", "has_header")
+"""What says where the columns of a file are: nothing that a data set known by name leaves open."""
 TIMEOUT_S = 30.0
 
 
@@ -144,6 +146,8 @@ def load_dataset(
     """
     data = _load(name_or_path, data_dir, columns)
     if columns is not None and data.layout is None:  # a data set known by name
+        if named := [each for each in NAMED if getattr(columns, each) is not None]:
+            raise DataError(f"{data.name} has columns of its own; leave out {named[0]}=, or name another file")
         values = np.ones_like(data.values) if columns.implicit else data.values
         if columns.unrated is not None:
             values = np.where(values == np.float32(columns.unrated), np.float32(np.nan), values)

@@ -6,6 +6,7 @@ its own item, under the cascade model of McInerney et al. (2020) also on the ite
 the same.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Literal
@@ -86,6 +87,17 @@ class Evaluation:
         if self.refusal is not None:
             return "undecided"
         return "better" if self.difference.low > 0 else "worse" if self.difference.high < 0 else "undecided"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the evaluation for people, line by line; the last one is the conclusion."""
+        for estimate in (self.logged, *self.estimates, self.difference):
+            yield f"{estimate.name:33} {estimate.value:8.4f}   {estimate.low:.4f} to {estimate.high:.4f}"
+        for each in self.diagnostics:
+            size = f"effective size {each.effective_size:,.0f} of {self.answers:,} answers"
+            missing = f"{max(each.missing, 0.0):.1%} of what the candidate shows is not in the log"
+            yield f"{each.kind}: {size}, largest weight {each.largest_weight:,.1f}, {missing}"
+        yield from (f"{each.kind}: {each.refusal}" for each in self.diagnostics[1:] if each.refusal is not None)
+        yield self.refusal or f"successes per answer, candidate against log: {self.verdict}"
 
 
 def evaluate(log: LoggedSlates) -> Evaluation:

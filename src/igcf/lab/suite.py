@@ -4,12 +4,13 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from igcf.data import load_dataset
-from igcf.errors import DataError
+from igcf.errors import ConfigError, DataError, refuse_other_than_file
 from igcf.lab.environments import KINDS
 from igcf.lab.evaluate import Execution, Results, evaluate, setup_for
 from igcf.lab.evaluate.jobs import code_version, package_versions
@@ -154,6 +155,27 @@ def results_file(suite: str, agent: str, scores: Scores, *, seed: int = 0) -> Js
         "packages": package_versions(),
         "environments": environments,
     }
+
+
+def read_results_file(file: Path) -> Json:
+    """Read what `results_file` returned."""
+    try:
+        refuse_other_than_file(file)
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"cannot read {file}: {error}; expected a results file of `igcf lab run`") from error
+    kinds = {"agent": str, "suite": str, "seed": int, "environments": dict}
+    is_ours = isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in kinds.items())
+    is_ours = is_ours and found["suite"] in SUITES and found["seed"] >= 0 and bool(found["environments"])
+    if not is_ours or not all(isinstance(each, dict) for each in found["environments"].values()):
+        raise ConfigError(f"{file} is not a results file of `igcf lab run`; expected agent, suite and environments")
+    return dict(found)
+
+
+def agents_of(document: Json) -> list[str]:
+    """Return who must play again to recompute a results file: its agent, and whom it is compared with."""
+    is_compared = any(f"against_{REFERENCE}" in each for each in document["environments"].values())
+    return list(dict.fromkeys([document["agent"], *([REFERENCE] if is_compared else [])]))
 
 
 def differences(document: Json, scores: Scores) -> list[str]:

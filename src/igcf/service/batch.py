@@ -36,7 +36,7 @@ def recommend_all(context: ServiceContext, out: Path, k: int, *, report: Report 
     Raises:
         ConfigError: `out` exists, or an interrupted run used another model, store or `k`.
     """
-    check_limits(context.settings, RecommendationRequest(k=k))
+    check_limits(context.settings, RecommendationRequest.model_construct(k=k))
     if out.exists():
         raise ConfigError(f"{out} exists; delete it or choose another name with --out")
     context.experiments.follow()
