@@ -252,19 +252,23 @@ def field_types(kind: type[Config]) -> dict[str, Any]:
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """Read texts such as `layers=3` as settings, with the types of their fields; an error names the option `--set`."""
-    kinds = {name: kind for kind in (GraphConfig, ExpertsConfig) for name in field_types(kind)}
+    """Read texts such as `layers=3` as settings, with the types of their fields."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, separator, text = pair.partition("=")
-        name = name.replace("-", "_")
-        if not separator or name not in kinds:
-            raise ConfigError(f"--set {pair}: expected NAME=VALUE with a name out of {', '.join(kinds)}")
-        try:
-            found[name] = checked_setting(kinds[name], name, text)
-        except ConfigError as error:
-            raise ConfigError(f"--set {pair}: {error}") from error
+        name, option = name.replace("-", "_"), f"--set {pair}"
+        if not separator or name not in (known := field_types(GraphConfig) | field_types(ExpertsConfig)):
+            raise ConfigError(f"{option}: expected NAME=VALUE with a name out of {', '.join(known)}")
+        found[name] = checked_option(option, name, text)
     return found
+
+
+def checked_option(option: str, name: str, value: object) -> Any:
+    """Check a setting of either configuration; an error names the option as it was written."""
+    try:
+        return checked_setting(GraphConfig if name in field_types(GraphConfig) else ExpertsConfig, name, value)
+    except ConfigError as error:
+        raise ConfigError(f"{option}: {error}") from error
 
 
 def choices(name: str, kind: type[Config] = GraphConfig) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from igcf.cli.options import (
     with_users,
 )
 from igcf.cli.output import Answer, answers, note
-from igcf.config import GRAPHS, METHODS, ExpertsConfig, GraphConfig, choices, configured, parse_settings
+from igcf.config import GRAPHS, METHODS, ExpertsConfig, GraphConfig, checked_option, choices, configured, parse_settings
 from igcf.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -103,7 +103,11 @@ def pretrain(
     """
     refuse_two_logs(dataset, from_store)
     workers = {name: settings.pop(name) for name in ("shards", "engine", "address")}
-    chosen = {name: value for name, value in settings.items() if value is not None} | parse_settings(others)
+    chosen = {
+        name: value if name == "method" else checked_option(f"--{name.replace('_', '-')}", name, value)
+        for name, value in settings.items()
+        if value is not None
+    } | parse_settings(others)
     base = GraphConfig.paper(chosen.get("feedback", "continuous")) if preset else None
     config = configured(base, chosen)  # a bad setting is refused before anything is read
     started = time.perf_counter()
