@@ -82,7 +82,7 @@ def test_the_command_writes_a_file_and_refuses_to_overwrite_it(
     assert len(pl.read_parquet(out)) == 2 * len(USERS)
     again = CliRunner().invoke(cli, command)
     assert again.exit_code == 2
-    assert again.stderr.strip() == f"Error: {out} exists; delete it or choose another name with --out"
+    assert again.stderr.strip() == f"Error: {out} already exists and is never overwritten; choose another name"
 
 
 def test_a_store_without_users_gives_an_empty_file(open_service: OpenService, tmp_path: Path) -> None:
