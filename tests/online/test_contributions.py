@@ -8,7 +8,7 @@ import pytest
 
 from igcf.model import Model
 from igcf.online import Recommender
-from igcf.online.explaining import Shown, parts_of_mean
+from igcf.online.explaining import parts_of_mean
 from igcf.online.learning import beliefs_along
 from tests.toys import ensemble_model, random_model, two_channel_model
 
@@ -24,19 +24,19 @@ def history(model: Model, n: int, *, seed: int = 0) -> tuple[list[int], list[flo
 @pytest.mark.parametrize("n", [1, 3, 200])
 @pytest.mark.parametrize("model", [random_model(), random_model(singular=True), two_channel_model(), ensemble_model()])
 def test_contributions_are_the_differences_that_reactions_made(model: Model, n: int, forgetting: float) -> None:
-    shown = Shown(*history(model, n), forgetting)
-    parts = parts_of_mean(model, None, shown, 5)
-    means = [model.expected_of(mean, 5) for mean, _ in beliefs_along(model, *shown[:3])]
+    shown = (*history(model, n), forgetting)
+    parts = parts_of_mean(model, None, 5, *shown)
+    means = [model.expected_of(mean, 5) for mean, _ in beliefs_along(model, *shown)]
     np.testing.assert_allclose(parts.prior + np.cumsum(parts.shown), means, atol=1e-12)
     assert parts.total == pytest.approx(means[-1], abs=1e-12)
 
 
 def test_the_memory_of_an_explanation_grows_with_the_history_only() -> None:
     model, n = ensemble_model(dim=24), 3000
-    shown = Shown(*history(model, n), 1.0)
+    rows, values = history(model, n)
     tracemalloc.start()
     try:
-        parts_of_mean(model, None, shown, 5)
+        parts_of_mean(model, None, 5, rows, values)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -129,9 +129,7 @@ class Times:
         """Return times as integers, null where missing, and whether fractions made them microseconds."""
         column = _categories_as_text(column)
         if column.dtype == pl.String:
-            whole = column.cast(pl.Int64, strict=False)
-            is_plain = not self.formats and whole.null_count() == column.null_count()
-            column = whole if is_plain else self._from_text(column.str.strip_chars().replace("", None))
+            column = self._from_text(column.str.strip_chars().replace("", None))
         if column.dtype.is_temporal():
             column = cast_or_null(column, pl.Datetime("us")).cast(pl.Int64)
             return (column, True) if (column % 1_000_000 != 0).any() else (column // 1_000_000, False)
@@ -241,6 +239,18 @@ def _nulls(column: pl.Series, dtype: pl.DataType) -> pl.Series:
 
 def _categories_as_text(column: pl.Series) -> pl.Series:
     return column.cast(pl.String) if column.dtype in (pl.Categorical, pl.Enum) else column
+
+
+def numbers_of(column: pl.Series, source: str) -> pl.Series | None:
+    """Return a column of numbers, null where there is none; None where an entry is something else, or all are empty."""
+    if not (column.dtype.is_numeric() or column.dtype == pl.String) or column.null_count() == len(column):
+        return None
+    numbers = column.cast(pl.Float64, strict=False)
+    if numbers.null_count() > column.null_count():
+        return None
+    if numbers.is_infinite().any():
+        raise DataError(f"{source}: the column {column.name!r} has an infinite number; expected finite ones")
+    return numbers.fill_nan(None)
 
 
 def refuse_nested(frame: pl.DataFrame, names: Iterable[str], source: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from igcf.attributes import Attributes
-from igcf.data.columns import Columns, Times, cast_or_null, id_text
+from igcf.data.columns import Columns, Times, cast_or_null, id_text, numbers_of
 from igcf.data.findings import CONTROL, Defect, Findings, Piece
 from igcf.data.interactions import Interactions
 from igcf.data.layout import ITEM_NAMES, named, plain
@@ -116,7 +116,8 @@ def read_items(items: "str | Path | object", columns: Columns | None = None, id_
     }
     entries["id"] = column.drop_nulls().to_list()
     others = [name for name in frame.columns if name not in found.values()]
-    if numbers := _numbers(frame, others, table.source):
+    found_numbers = ((name, numbers_of(frame[name], table.source)) for name in others)
+    if numbers := {name: column.to_list() for name, column in found_numbers if column is not None}:
         entries["numbers"] = [
             {name: value for name, value in zip(numbers, row, strict=True) if value is not None}
             for row in zip(*numbers.values(), strict=True)
@@ -183,22 +184,6 @@ def _entries(what: str, column: pl.Series, source: str) -> Sequence[Any]:
             raise DataError(f"{source}: hidden is {wrong!r}; expected true or false")
         return [TRUTHS.get(word, False) for word in words]
     return cast_or_null(column, pl.String()).to_list()
-
-
-def _numbers(frame: pl.DataFrame, names: Sequence[str], source: str) -> dict[str, list[float | None]]:
-    """Return the all-numeric columns by name; None where an item has no number."""
-    found = {}
-    for name in names:
-        column = frame[name]
-        if not (column.dtype.is_numeric() or column.dtype == pl.String) or column.null_count() == len(column):
-            continue
-        numbers = column.cast(pl.Float64, strict=False)
-        if numbers.null_count() > column.null_count():
-            continue
-        if numbers.is_infinite().any():
-            raise DataError(f"{source}: the column {name!r} has an infinite number; expected finite ones")
-        found[name] = numbers.fill_nan(None).to_list()
-    return found
 
 
 def _lists(column: pl.Series) -> list[tuple[str, ...]]:

@@ -185,15 +185,14 @@ def find_layout(sample: pl.DataFrame, columns: Columns, source: str) -> LogLayou
             found[role] = first
             left.remove(first)
             guessed.append(first)
+    looks = _with_looks(found, left, sample)
     if len(names) <= FEW_COLUMNS:
-        _fill_by_looks(found, left, sample)
-        return _checked_layout(found, columns, sample, source)
-    looks = dict(found)
-    _fill_by_looks(looks, left, sample)
-    layout = replace(_checked_layout(found, columns, sample, source), guessed=tuple(guessed))
+        return _checked_layout(looks, columns, sample, source)
+    layout = _checked_layout(found, columns, sample, source)
     has_values = columns.implicit or layout.value is not None or layout.kind is not None
     return replace(
         layout,
+        guessed=tuple(guessed),
         perhaps_value=None if has_values else looks.get("value"),
         perhaps_timestamp=None if layout.timestamp is not None else looks.get("timestamp"),
     )
@@ -205,8 +204,9 @@ def _holds_dates(column: pl.Series) -> bool:
     return len(known) > 0 and Times()(known)[0].null_count() == 0 and Numbers()(known).null_count() == len(known)
 
 
-def _fill_by_looks(found: dict[Role, str], left: Iterable[str], sample: pl.DataFrame) -> None:
-    """Take the columns left as value and time, in this order, where they look like it."""
+def _with_looks(named_so_far: Mapping[Role, str], left: Iterable[str], sample: pl.DataFrame) -> dict[Role, str]:
+    """Return the columns found, and of those left the value and the time, in this order, where they look like it."""
+    found = dict(named_so_far)
     for name in left:
         if named([name], (*NAMES["user"], *NAMES["item"])) is not None:
             continue  # a second column of ids is neither
@@ -217,6 +217,7 @@ def _fill_by_looks(found: dict[Role, str], left: Iterable[str], sample: pl.DataF
             found["value"] = name
         elif "timestamp" not in found and Times()(sample[name])[0].null_count() == sample[name].null_count():
             found["timestamp"] = name
+    return found
 
 
 def _checked_layout(found: Mapping[Role, str], columns: Columns, sample: pl.DataFrame, source: str) -> LogLayout:

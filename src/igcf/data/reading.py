@@ -42,19 +42,19 @@ def read_files(path: Path, columns: Columns | None = None, findings: Findings | 
 def read_frame(frame: object, columns: Columns, *, name: str = "log") -> Interactions:
     """Read a polars or pandas frame; pandas itself is not needed."""
     table = as_polars(frame)
-    layout = find_layout(table.head(SAMPLE_ROWS), columns, "the frame")
-    return _built(_slices(table, "the frame"), RowReader(layout, columns), name, "the frame")
+    return _of_frame(table, find_layout(table.head(SAMPLE_ROWS), columns, "the frame"), columns, name, "the frame")
 
 
 def read_table(frame: pl.DataFrame, *, name: str = "log", source: str = "the log") -> Interactions:
     """Read a frame with the columns `user`, `item`, `value` and, where there is one, `timestamp`."""
     layout = LogLayout("user", "item", "value", "timestamp" if "timestamp" in frame.columns else None)
-    log = _built(_slices(frame, source), RowReader(layout, Columns()), name, source)
-    return replace(log, layout=None, defects=())
+    return replace(_of_frame(frame, layout, Columns(), name, source), layout=None, defects=())
 
 
-def _slices(frame: pl.DataFrame, source: str) -> Iterable[Piece]:
-    return (Piece(frame[start : start + PIECE_ROWS], source, start) for start in range(0, len(frame), PIECE_ROWS))
+def _of_frame(frame: pl.DataFrame, layout: LogLayout, columns: Columns, name: str, source: str) -> Interactions:
+    starts = range(0, len(frame), PIECE_ROWS)
+    pieces = (Piece(frame[start : start + PIECE_ROWS], source, start) for start in starts)
+    return _built(pieces, RowReader(layout, columns), name, source)
 
 
 def _built(pieces: Iterable[Piece], reader: "RowReader", name: str, source: str) -> Interactions:

@@ -77,17 +77,6 @@ class SyntheticWorld:
         """Probability that the item satisfies the user at the beginning, users x items."""
         return _satisfaction(self.user_tastes, self.item_tastes, self.item_quality)
 
-    def complete(self, users: Interactions, *, later: bool = False) -> Interactions:
-        """Return the users of a part of the log with their true reactions to every item."""
-        row_of = {user_id: row for row, user_id in enumerate(self.log.user_ids)}
-        rows = [row_of[user_id] for user_id in users.user_ids]
-        user_idx, item_idx = np.divmod(np.arange(len(rows) * self.log.n_items, dtype=np.int32), self.log.n_items)
-        table = self.later_stars if later else self.stars
-        return Interactions(
-            users.user_ids, self.log.item_ids, user_idx, item_idx, table[rows].ravel(),
-            titles=self.log.titles, categories=self.log.categories, attributes=self.log.attributes, name=self.log.name,
-        )  # fmt: skip
-
 
 def synthetic_catalogue(*, n_users: int = 1200, n_items: int = 800, seed: int = 0) -> Interactions:
     """Return the log of `synthetic_world`, about 80,000 reactions at the default size."""

@@ -7,6 +7,7 @@ it is; for any other line `quoting` looks for the reading that gives it as many 
 import codecs
 import gzip
 import importlib
+import io
 import re
 import zipfile
 import zlib
@@ -328,18 +329,12 @@ def opened(path: Path) -> IO[bytes]:
     return _PolarsLines(path)  # type: ignore[return-value]
 
 
-class _PolarsLines:
+class _PolarsLines(io.RawIOBase):
     """Lines of a file that polars decompresses, which reads UTF-8 only, as a file to read from."""
 
     def __init__(self, path: Path) -> None:
         scan = pl.scan_csv(path, separator=LINE_SIGN, quote_char=None, has_header=False, infer_schema=False)
         self._batches = scan.select(pl.nth(0).fill_null("")).collect_batches(maintain_order=True)
-
-    def __enter__(self) -> "_PolarsLines":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def read(self, _: int = -1) -> bytes:
         """Return the next lines, however many."""

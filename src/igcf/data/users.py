@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from igcf.arrays import BoolArray, IntArray
-from igcf.data.columns import cast_or_null, id_text
+from igcf.data.columns import cast_or_null, id_text, numbers_of
 from igcf.data.items import LIST_SIGNS
 from igcf.data.layout import NAMES, named, plain
 from igcf.data.log_files import read_whole
@@ -87,7 +87,7 @@ def read_users(users: "str | Path | object", without: Sequence[str] = (), id_nam
     frame = frame.with_columns(id_text(frame[id_column])).filter(pl.col(id_column).is_not_null())
     ids, kinds, columns = frame[id_column], dict[str, Kind](), dict[str, list[Any]]()
     for name in others:
-        if name not in (*without, "user") and (found := parsed_column(frame[name])) is not None:
+        if name not in (*without, "user") and (found := parsed_column(frame[name], source)) is not None:
             kinds[name], columns[name] = found
     if not kinds:
         raise DataError(f"{source} has no column of attributes beside {id_column!r}; add one, for instance country")
@@ -104,7 +104,7 @@ def read_users(users: "str | Path | object", without: Sequence[str] = (), id_nam
     return UserTable({user_id: row for row, user_id in enumerate(ids)}, kinds, columns, sentence)
 
 
-def parsed_column(column: pl.Series) -> tuple[Kind, list[Any]] | None:
+def parsed_column(column: pl.Series, source: str) -> tuple[Kind, list[Any]] | None:
     """Return the kind of a column and its parsed values, None for unknown ones; None where it cannot be used."""
     kind = column.dtype
     if isinstance(kind, pl.List):
@@ -115,11 +115,7 @@ def parsed_column(column: pl.Series) -> tuple[Kind, list[Any]] | None:
         return "category", _texts(cast_or_null(column, pl.String()))
     if kind.is_nested() or column.null_count() == len(column):
         return None
-    numbers = column.cast(pl.Float64, strict=False) if kind.is_numeric() or kind == pl.String else None
-    if numbers is not None and numbers.null_count() == column.null_count():
-        numbers = numbers.fill_nan(None)
-        if numbers.is_infinite().any():
-            raise DataError(f"the column {column.name!r} of the users has an infinite number; expected finite ones")
+    if (numbers := numbers_of(column, source)) is not None:
         is_whole = bool((numbers.drop_nulls() == numbers.drop_nulls().round()).all())
         if not is_whole or numbers.n_unique() > FEW_NUMBERS:
             return "number", numbers.to_list()
@@ -169,7 +165,7 @@ def read_context(data: "Interactions", names: Sequence[str], table: object = Non
     columns: dict[str, list[Any]] = {}
     for name in names:
         if frame is not None and name in frame.columns:
-            found = parsed_column(_aligned(data, frame, name))
+            found = parsed_column(_aligned(data, frame, name), "the log")
             if found is None:
                 raise DataError(f"the column {name!r} cannot be a context; expected texts, numbers or times")
             kinds[name], columns[name] = found

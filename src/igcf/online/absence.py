@@ -36,8 +36,9 @@ class Record(NamedTuple):
 class _Absence:
     """What all blocks have in common."""
 
-    span: slice
-    prior_mean: FloatArray
+    def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
+        self.span, self.channels, self.n_items = span, channels, model.n_items
+        self.prior_mean: FloatArray = model.prior_mean[span]
 
     def surprises(self, record: Record, channels: Sequence[Channel]) -> FloatArray:
         """Return the gradient of each reaction's log likelihood at the prior mean, shape (reactions, d)."""
@@ -54,8 +55,7 @@ class LinearAbsence(_Absence):
     """Exact posterior of a block of linear channels."""
 
     def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
-        self.span, self.channels, self.n_items = span, channels, model.n_items
-        self.prior_mean = model.prior_mean[span]
+        super().__init__(model, span, channels)
         self._frame, _ = uncertain_directions(model.prior_cov[span, span])
         squares = (_weighted_square(channel.vectors, 1.0 / channel.noise_var) for channel in channels)
         self.total = sum(squares, np.zeros((len(self.prior_mean),) * 2))  # of x x' / noise of all items, shape (d, d)
@@ -106,8 +106,7 @@ class LogisticAbsence(_Absence):
     """Mode and curvature of the posterior of a block of logistic channels."""
 
     def __init__(self, model: Model, span: slice, channels: Sequence[Channel]) -> None:
-        self.span, self.channels, self.n_items = span, channels, model.n_items
-        self.prior_mean = model.prior_mean[span]
+        super().__init__(model, span, channels)
         self._frame, self._inverse = map(np.ascontiguousarray, uncertain_directions(model.prior_cov[span, span]))
         self.absent = [channel for channel in channels if _counts_absence(channel)]
         """Channels in which an absent item is a failure; in the others it says nothing."""

@@ -1,6 +1,7 @@
 """A user's own prior, from the user's attributes, in place of the population's (docs/maths.md, Who and when)."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from igcf.online.engine import ScoringEngine
 from igcf.online.evidence import record_channels
 from igcf.online.explaining import expected_along
 from igcf.online.learning import channels_of, monotone_learning
+from igcf.online.state import remembered
 
 MOST_COVARIANCES = 64  # number of sets of known attributes with a cached covariance
 MOST_SHIFTS = 4_096  # number of contexts with a cached shift
@@ -37,20 +39,17 @@ def context_shift(model: Model, context: Mapping[str, Any] | None) -> FloatArray
         return None
     if model.context_effect is None:
         raise AttributesError("this model knows no context; train it with columns of the log (igcf pretrain --context)")
-    kept: dict[Any, FloatArray | None] = model.computed("context shifts", dict)
+    effect = model.context_effect
+
+    def compute() -> FloatArray | None:
+        encoded = effect.encoder.encode(context)
+        return effect.shift(encoded) if encoded.known else None
+
     try:
         key = (*context.items(), *map(type, context.values()))  # the same contexts come again and again
-        if key in kept:
-            return kept[key]
-    except (TypeError, AttributeError):  # lists, or what is refused below
-        key = ()
-    encoded = model.context_effect.encoder.encode(context)
-    shift = model.context_effect.shift(encoded) if encoded.known else None
-    if key:
-        if len(kept) >= MOST_SHIFTS:
-            kept.clear()
-        kept[key] = shift
-    return shift
+        return remembered(model, "context shifts", key, MOST_SHIFTS, compute)
+    except (TypeError, AttributeError):  # lists, or what is refused
+        return compute()
 
 
 def personal_model(model: Model, attributes: Encoded | None) -> Model:
@@ -73,28 +72,19 @@ def prior_variances(engine: ScoringEngine, model: Model, known: tuple[int, ...])
 
     `model` has the prior of such a user. They are kept for a few sets of attributes.
     """
-    kept: dict[tuple[int, ...], Arrays] = engine.model.computed("attribute variances", dict)
-    found = kept.get(known)
-    if found is None:
-        found = engine._z_variances_of(model.prior_cov)
-        if (len(kept) + 1) * sum(each.size for each in found) <= MOST_NUMBERS:
-            kept[known] = found
-    return found
+    most = MOST_NUMBERS / max(len(model.scored) * model.n_items, 1)
+    variances = partial(engine._z_variances_of, model.prior_cov)
+    return remembered(engine.model, "attribute variances", known, most, variances)
 
 
 def _covariance(model: Model, known: tuple[int, ...]) -> FloatArray:
     """The prior covariance of users of whom these attributes are known."""
-    kept: dict[tuple[int, ...], FloatArray] = model.computed("attribute covariances", dict)
-    found = kept.get(known)
-    if found is None:
-        prior = model.attribute_prior
-        assert prior is not None  # noqa: S101
-        spans = [span for span, _ in model.blocks]
-        directions = model.computed("principal directions", lambda: principal_directions(model.prior_cov, spans))
-        found = prior.covariance(model.prior_cov, directions, known)
-        if len(kept) < MOST_COVARIANCES:
-            kept[known] = found
-    return found
+    prior = model.attribute_prior
+    assert prior is not None  # noqa: S101
+    spans = [span for span, _ in model.blocks]
+    directions = model.computed("principal directions", lambda: principal_directions(model.prior_cov, spans))
+    covariance = partial(prior.covariance, model.prior_cov, directions, known)
+    return remembered(model, "attribute covariances", known, MOST_COVARIANCES, covariance)
 
 
 def attribute_contributions(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,49 +20,41 @@ from igcf.online.slates import CompiledRules
 WHOLE = (int, np.integer)
 
 
-class Asked(NamedTuple):
-    """What a request says about the items to choose from."""
-
-    k: int
-    exclude: Iterable[str]
-    candidates: Iterable[str] | None  # the only items to choose from; None: all
-    rules: CompiledRules | None
-
-
 def check_k(k: int) -> None:
     """Refuse a number of items that is not a whole number of at least 1."""
     if (type(k) is not int and (isinstance(k, bool) or not isinstance(k, WHOLE))) or k < 1:
         raise ConfigError(f"k must be a whole number of at least 1, got {k!r}")
 
 
-def may_show(model: Model, unseen: BoolArray, now: float, asked: Asked) -> BoolArray:
-    """Return which items may be shown, (1, items), or refuse where they are fewer than asked for.
-
-    Args:
-        model: with its catalogue.
-        unseen: items that the user neither reacted to nor skipped, (1, items); not written to.
-        now: time in seconds since 1970.
-        asked: the request.
-    """
-    check_k(asked.k)
+def may_show(
+    model: Model,
+    unseen: BoolArray,
+    now: float,
+    k: int,
+    exclude: Iterable[str],
+    candidates: Iterable[str] | None,
+    rules: CompiledRules | None,
+) -> BoolArray:
+    """Return which of the `unseen` items, (1, items), a request made `now` may show, or refuse fewer than `k`."""
+    check_k(k)
     available = unseen
     mask = model.catalogue.available(now)
     if mask is not None:
         available = available & mask
-    if asked.rules is not None and asked.rules.allowed is not None:
-        available = available & asked.rules.allowed
-    if asked.candidates is not None:
+    if rules is not None and rules.allowed is not None:
+        available = available & rules.allowed
+    if candidates is not None:
         chosen = np.zeros_like(available)
-        chosen[0, model.item_rows(asked.candidates)] = True
+        chosen[0, model.item_rows(candidates)] = True
         available = available & chosen
-    if not isinstance(asked.exclude, tuple) or asked.exclude:
+    if not isinstance(exclude, tuple) or exclude:
         available = available.copy()
-        available[0, [row for row in map(model.known_row, asked.exclude) if row is not None]] = False
+        available[0, [row for row in map(model.known_row, exclude) if row is not None]] = False
     left = int(np.count_nonzero(available))
-    if left < asked.k:
+    if left < k:
         n_seen = model.n_items - int(np.count_nonzero(unseen))
         raise NoItemsLeftError(
-            f"asked for {asked.k} item{'s' if asked.k > 1 else ''}, {left} of {model.n_items} are left for this user "
+            f"asked for {k} item{'s' if k > 1 else ''}, {left} of {model.n_items} are left for this user "
             f"after {n_seen} seen, those not available, exclusions and rules; "
             "ask for fewer, or widen candidates or rules"
         )

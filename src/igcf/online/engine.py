@@ -14,7 +14,7 @@ from igcf.online.backend.numpy_items import described
 from igcf.online.backend.types import Arrays, Evidence, Mixture, Moments, Selection
 from igcf.online.belief import Belief, decay
 from igcf.online.learning import monotone_learning
-from igcf.online.state import Stale, State, Tracked, scored_blocks
+from igcf.online.state import Stale, State, Tracked, remembered, scored_blocks
 
 if TYPE_CHECKING:
     from igcf.online.new_items.update import NewItems
@@ -189,14 +189,13 @@ class ScoringEngine:
 
     def _moves(self, by: FloatArray) -> tuple[AnyFloatArray | None, ...]:
         """How a move of the user's vector moves z; the same moves, those of contexts, come again and again."""
-        kept: dict[bytes, tuple[AnyFloatArray | None, ...]] = self.model.computed("moves", dict)
-        found = kept.get(key := by.tobytes())
-        if found is None:
-            if len(kept) * len(self._items) * self.model.n_items > MOST_MOVES:
-                kept.clear()
+
+        def compute() -> tuple[AnyFloatArray | None, ...]:
             spans = zip(self._z_of(by[None]), self._spans, strict=True)
-            found = kept[key] = tuple(move if by[span].any() else None for move, span in spans)
-        return found
+            return tuple(move if by[span].any() else None for move, span in spans)
+
+        most = MOST_MOVES / (len(self._items) * max(self.model.n_items, 1))
+        return remembered(self.model, "moves", by.tobytes(), most, compute)
 
     def offset_of(self, user: int = 0) -> Float32Array | None:
         """Return a copy of one user's offset, shape (items,); None: nobody has one."""

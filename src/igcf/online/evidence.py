@@ -73,10 +73,7 @@ def logged_record(model: Model, reactions: list[tuple[str, float | None]], until
         return None
     check_pairs("logged", reactions)
     item_ids, given = zip(*reactions, strict=True)
-    try:
-        rows = np.fromiter(map(model.row_of.__getitem__, item_ids), np.int64, len(item_ids))
-    except KeyError:
-        rows = np.array(model.item_rows(item_ids), dtype=np.int64)  # names the item that is not known
+    rows = np.array(model.item_rows(item_ids), dtype=np.int64)
     values = model.reward.checked_all(given)
     if math.isnan(sum(values)):
         missing = next(item_id for item_id, value in reactions if value is None)

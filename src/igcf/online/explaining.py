@@ -13,15 +13,6 @@ from igcf.online.evidence import graph_signal, logged_evidence, record_channels
 from igcf.online.learning import NO_SHIFTS, Shifts, beliefs_along, prior_belief
 
 
-class Shown(NamedTuple):
-    """Shown reactions, oldest first, and the weight that evidence keeps with each of them."""
-
-    rows: list[int]
-    values: list[float]
-    forgetting: float
-    shifts: Shifts = NO_SHIFTS  # how far contexts moved the user's vector
-
-
 class Parts(NamedTuple):
     """Parts of one item's expected reward."""
 
@@ -36,9 +27,18 @@ class Parts(NamedTuple):
         return self.prior + float(self.logged.sum()) + self.absence + float(self.shown.sum())
 
 
-def parts_of_mean(model: Model, record: Record | None, shown: Shown, row: int) -> Parts:
+def parts_of_mean(
+    model: Model,
+    record: Record | None,
+    row: int,
+    rows: list[int],
+    values: list[float],
+    forgetting: float = 1.0,
+    shifts: Shifts = NO_SHIFTS,
+) -> Parts:
     """Split the expected reward of the item at `row`: each shown reaction gets the difference that it made.
 
+    `rows` and `values` are the shown reactions, the others as of `beliefs_along`.
     What the record made is split among its reactions by how each moves the z of the scored channels, times the slopes
     half way; the rest, which absence and curvature made together, counts as absence.
     """
@@ -50,13 +50,13 @@ def parts_of_mean(model: Model, record: Record | None, shown: Shown, row: int) -
         last = model.expected_of(start.mean, row)
         logged = _moved_by_record(model, record, start, row)
         absence = last - first - float(logged.sum())
-    path = [mean.copy() for mean, _ in beliefs_along(model, *shown[:3], start, shown.shifts)]
+    path = [mean.copy() for mean, _ in beliefs_along(model, rows, values, forgetting, start, shifts)]
     means = expected_along(model, np.array(path).reshape(-1, model.dim), row)
     parts = Parts(first, logged, absence, np.diff(means, prepend=last))
     if record is None or model.low_pass is None or row >= model.n_trained:
         return parts
     alike = model.low_pass[np.minimum(record.rows, model.n_trained - 1)].astype(np.float64) @ model.low_pass[row]
-    kept = shown.forgetting ** len(shown.rows)
+    kept = forgetting ** len(rows)
     return parts._replace(logged=logged + kept * graph_signal(model, record) * alike)
 
 

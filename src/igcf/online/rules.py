@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,14 +52,6 @@ class Rules:
     """Number of the items that a success counts by, such as a margin."""
     strength: float = 0.0
     """How much of the weight counts: 0 none, so that successes are all alike; 1 all of it."""
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        """The hash of all parts, computed once: every answer looks for what was compiled."""
-        return hash(tuple(getattr(self, part.name) for part in fields(self)))
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> "Rules":

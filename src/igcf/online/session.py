@@ -26,9 +26,9 @@ from igcf.online.attributes import (
 from igcf.online.backend.types import Selection
 from igcf.online.belief import Belief
 from igcf.online.chance import Chances
-from igcf.online.choosing import WHOLE, Asked, Choosing, compiled_rules, described_trial, may_show
+from igcf.online.choosing import WHOLE, Choosing, compiled_rules, described_trial, may_show
 from igcf.online.evidence import LoggedBelief, learn_record
-from igcf.online.explaining import Shown, parts_of_mean
+from igcf.online.explaining import parts_of_mean
 from igcf.online.exploration import checked_share
 from igcf.online.learning import belief_from_history, prior_belief
 from igcf.online.new_items.trials import Answers
@@ -305,7 +305,7 @@ class Session:
         share = self._recommender.explore if explore is None else checked_share(explore)
         serving = self._serving
         compiled, n_shown = compiled_rules(rules, serving.model), k - spare if spare < k else 1
-        available = self._may_show(Asked(k, exclude, candidates, compiled))
+        available = self._may_show(k, exclude, candidates, compiled)
         own, items = policy or self.policy, serving.new_items
         with self._engine.shifted(context_shift(serving.model, context)):
             if draws and own.propensity == "sampled" and (compiled is None or compiled.is_filter):
@@ -364,10 +364,10 @@ class Session:
 
         Args: those of `recommend`.
         """
-        return self._may_show(Asked(k, exclude, candidates, compiled_rules(rules, self._serving.model))).copy()
+        return self._may_show(k, exclude, candidates, compiled_rules(rules, self._serving.model)).copy()
 
-    def _may_show(self, asked: Asked) -> BoolArray:
-        return may_show(self._serving.model, self._unseen(), self._recommender.clock(), asked)
+    def _may_show(self, *asked: Any) -> BoolArray:
+        return may_show(self._serving.model, self._unseen(), self._recommender.clock(), *asked)
 
     def _unseen(self) -> BoolArray:
         """Which items the user neither reacted to nor skipped lately, (1, items); not to be written to."""
@@ -458,8 +458,8 @@ class Session:
         """Split an item's expected reward into the prior, and what each reaction, or absence, added."""
         model, own = self._serving.model, self._evidence
         row = model.item_row(item_id)
-        shown = Shown(*own.reactions, self._recommender.forgetting, own.shifts(model))
-        parts = parts_of_mean(self._personal_model(), own.in_force(model), shown, row)
+        shown = (*own.reactions, self._recommender.forgetting, own.shifts(model))
+        parts = parts_of_mean(self._personal_model(), own.in_force(model), row, *shown)
         attributes = attribute_contributions(model, self._encoded, self._given, row)
         prior, mean = parts.prior if not attributes else model.expected_of(model.prior_mean, row), parts.total
         [std] = self._stds_at([row], [mean], [float(np.sqrt(self._engine.variances_at(np.array([row]))[0]))])

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,6 @@ class CompiledRules:
     pinned: tuple[int, ...]  # rows of the pinned items
     diversity: float
     weights: Float32Array | None = None  # what the score of each item is multiplied by, (items,); None: by 1
-    _limits: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)  # what `limits` found so far
 
     @cached_property
     def is_filter(self) -> bool:
@@ -79,16 +78,13 @@ class CompiledRules:
         """Return the rows of the items that the cap on a label counts."""
         return self.catalogue.labels.get(name, []) if name in self.caps else self.catalogue.category_rows[name]
 
-    def limits(self, row: int) -> tuple[tuple[str, int], ...]:
+    def limits(self, row: int) -> list[tuple[str, int]]:
         """Return the labels of an item that are capped, and their caps."""
-        found = self._limits.get(row)
-        if found is None:
-            own = [(name, self.caps[name]) for name in self.catalogue.labels_of(row) if name in self.caps]
-            if self.category_cap is not None and self.catalogue.categories is not None:
-                others = (name for name in self.catalogue.categories[row] if name not in self.caps)
-                own += [(name, self.category_cap) for name in others]
-            found = self._limits[row] = tuple(own)
-        return found
+        own = [(name, self.caps[name]) for name in self.catalogue.labels_of(row) if name in self.caps]
+        if self.category_cap is not None and self.catalogue.categories is not None:
+            others = (name for name in self.catalogue.categories[row] if name not in self.caps)
+            own += [(name, self.category_cap) for name in others]
+        return own
 
 
 def compile_rules(rules: "Rules", catalogue: Catalogue, *, is_lenient: bool) -> CompiledRules:

@@ -6,13 +6,16 @@ Stale   --a few reactions, or variances asked for--> Tracked
 Tracked --many reactions--> Tracked, computed anew
 """
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from igcf.model import Model
 from igcf.online.backend.types import Arrays, Block, Moments
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -24,11 +27,10 @@ class Tracked:
     """Whether nothing was learned: beliefs and moments are the prior's, shared by all engines of a model, read-only."""
     n_updates: int = 0  # reactions since the moments were last computed from the beliefs
 
-    @cached_property
+    @property
     def first_user(self) -> Moments:
-        """Views of the first user's moments, which take longer to make than to use."""
-        z, variances = self.moments
-        return Moments(tuple([each[0] for each in z]), tuple([each[0] for each in variances]))
+        """Views of the first user's moments."""
+        return Moments(*(tuple([each[0] for each in part]) for part in self.moments))
 
     def owned(self) -> "Tracked":
         """Copy the moments, so that they can be updated."""
@@ -44,6 +46,19 @@ class Stale:
 
 
 State = Tracked | Stale
+
+
+def remembered(model: Model, what: str, key: Hashable, most: float, compute: Callable[[], T]) -> T:
+    """Return what `compute` gives for a key, kept with the model until there are as many as `most`."""
+    kept: dict[Hashable, T] = model.computed(what, dict)
+    try:
+        return kept[key]
+    except KeyError:
+        found = compute()
+    if len(kept) >= most:
+        kept.clear()
+    kept[key] = found
+    return found
 
 
 def scored_blocks(model: Model, items: Arrays) -> tuple[Block, ...]:

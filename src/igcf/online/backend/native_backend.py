@@ -11,7 +11,7 @@ import numpy as np
 
 from igcf.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray
 from igcf.online.backend import NumpyBackend, _native  # type: ignore[attr-defined]
-from igcf.online.backend.types import Arrays, Classes, Evidence, ItemTerms, MakeRng, Mixture, RecordTerms
+from igcf.online.backend.types import Arrays, Channels, Classes, Evidence, ItemTerms, MakeRng, Mixture, RecordTerms
 
 MOST_CHANNELS = 8  # channels that the native loops have room for
 MOST_SELECTED = 64  # items that the native loops keep in order at a time
@@ -21,6 +21,10 @@ Loop = Callable[..., Any]
 def _either(fits: Callable[..., bool], native: Loop, plain: Loop) -> Any:
     """The native loop where the arguments fit into it, else that of NumPy."""
     return staticmethod(lambda *args: native(*args) if fits(*args) else plain(*args))
+
+
+def _has_room(channels: Channels | Classes, *_: Any) -> bool:
+    return len(channels.starts) <= MOST_CHANNELS
 
 
 def _fits(mixture: Mixture, z: Arrays, *_: Arrays) -> bool:
@@ -107,18 +111,10 @@ class NativeBackend(NumpyBackend):
     update_beliefs = staticmethod(_update_beliefs)
     moments_at = staticmethod(_moments_at)
     add_information = staticmethod(_native.add_information)
-    learn = _either(
-        lambda mean, cov, channels, *_: len(channels.starts) <= MOST_CHANNELS, _native.learn, NumpyBackend.learn
-    )
-    learn_in_turn = _either(
-        lambda rules, *_: len(rules.starts) <= MOST_CHANNELS, _native.learn_in_turn, NumpyBackend.learn_in_turn
-    )
-    counted_classes = _either(
-        lambda rules, *_: len(rules.starts) <= MOST_CHANNELS, _counted_classes, NumpyBackend.counted_classes
-    )
-    counted_class = _either(
-        lambda rules, *_: len(rules.starts) <= MOST_CHANNELS, _counted_class, NumpyBackend.counted_class
-    )
+    learn = _either(lambda mean, cov, channels, *_: _has_room(channels), _native.learn, NumpyBackend.learn)
+    learn_in_turn = _either(_has_room, _native.learn_in_turn, NumpyBackend.learn_in_turn)
+    counted_classes = _either(_has_room, _counted_classes, NumpyBackend.counted_classes)
+    counted_class = _either(_has_room, _counted_class, NumpyBackend.counted_class)
     find_mode = _either(lambda terms, *_: len(terms.absent) <= MOST_CHANNELS, _find_mode, NumpyBackend.find_mode)
     chances_of_logits = _either(
         lambda rows, z, *_: len(rows) <= MOST_SELECTED and z.dtype == np.float32,

@@ -22,7 +22,6 @@ from igcf.online.backend.types import (
 CHUNK = 1_024  # items per block when all variances are computed: the product stays in the cache
 LEAST = float(np.finfo(np.float32).min)  # any score is at least this; what is not available has less
 
-FEW = 3  # number of items with ranks counted one by one, which needs no sorting of what is above them
 WIDTH = 1.2815515655446004
 """Standard deviations around the mean within which a normal variable lies with probability 0.8. Native: the same."""
 LEVELS = np.array([[0.1], [0.9]])  # ends of that interval as levels, (2, 1)
@@ -145,8 +144,6 @@ def _best_of(scores: AnyFloatArray, available: BoolArray, k: int, make_rng: Make
 
 def count_above(means: AnyFloatArray, available: BoolArray, of: AnyFloatArray) -> IntArray:
     """Count the available means (items,) above each of some numbers (k,)."""
-    if len(of) <= FEW:
-        return np.array([np.count_nonzero((means > mean) & available) for mean in of], dtype=np.int64)
     above = np.sort(means[available & (means > of.min())])
     return np.asarray(len(above) - above.searchsorted(of, side="right"), dtype=np.int64)
 

@@ -85,10 +85,6 @@ class Account:
         self._came += reward
         self._expected += expected
 
-    def note_new(self, reward: float) -> None:
-        """Note what a new item brought, whether it was shown for its merit or tried."""
-        self.balance += reward
-
     def begin(self, n_answers: int, expected_of_known: float, given_up: float) -> None:
         """Record answers: the expected reward of their known items, and of those that new items replaced."""
         if self.balance > 0:
@@ -139,10 +135,9 @@ class Trials:
         return n_tried + 1 <= self.exposure.share * n_shown and n_known >= self.exposure.known
 
     def note_new(self, reward: float) -> None:
-        """Note what a new item brought."""
+        """Note what a new item brought, whether it was shown for its merit or tried."""
         with self._lock:
-            if not np.isnan(reward):
-                self.account.note_new(reward)
+            self.account.balance += np.nan_to_num(reward)
 
     def note_known(self, expected: float, reward: float) -> None:
         """Note what was expected of a known item, and what it brought: the price of trials is counted in rewards."""
