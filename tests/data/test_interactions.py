@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from igcf.data import MISSING_TIME, Interactions
 from igcf.errors import DataError
+from igcf.item import Item
 
 LOG = Interactions.from_arrays(["b", "a", "b", "c"], ["x", "y", "y", "x"], [5.0, 3.0, 1.0, 4.0], [4, 3, 2, 1])
 
@@ -127,10 +128,12 @@ def test_the_users_of_two_logs_of_the_same_items_follow_each_other() -> None:
         first.with_users_of(Interactions.from_arrays(["c"], ["x"], [1.0]))
 
 
-def test_the_catalogue_must_fit_the_items() -> None:
-    assert LOG.with_catalogue(("X", "Y"), (("g",), ())).titles == ("X", "Y")
-    with pytest.raises(DataError, match="titles has 1 entries, the log has 2 items"):
-        LOG.with_catalogue(("X",), None)
+def test_descriptions_replace_what_they_say_and_nothing_else() -> None:
+    first, second = LOG.item_ids
+    log = LOG.described({first: Item(first, title="X", categories=("g",)), "other": Item("other", title="Z")})
+    assert (log.titles, log.categories) == (("X", second), (("g",), ()))
+    assert log.described({second: Item(second, title="Y")}).titles == ("X", "Y")
+    assert log.described({}).categories == log.categories
 
 
 def test_the_fingerprint_changes_with_any_reaction() -> None:

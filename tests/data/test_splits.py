@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -92,9 +94,8 @@ def test_taste_drift_finds_the_user_who_changed_genre() -> None:
     """Each user watches 4 items in time; only `fickle` goes from comedies (items 1, 2) to westerns (3, 4)."""
     order = {"steady": "1324", "fickle": "1234", "mixed": "3142"}
     users, items = zip(*((user, item) for user, row in order.items() for item in row), strict=True)
-    data = Interactions.from_arrays(users, items, [4.0] * 12, [*range(4)] * 3).with_catalogue(
-        None, (("Comedy",), ("Comedy",), ("Western",), ("Western",))
-    )
+    data = Interactions.from_arrays(users, items, [4.0] * 12, [*range(4)] * 3)
+    data = replace(data, categories=(("Comedy",), ("Comedy",), ("Western",), ("Western",)))
     drift = taste_drift(data, n_test=1, n_validation=1, min_reactions=4)
     assert drift.test_before.user_ids == drift.test_after.user_ids == ("fickle",)
     assert drift.test_before.item_idx.tolist() == [0, 1]
@@ -105,7 +106,7 @@ def test_taste_drift_finds_the_user_who_changed_genre() -> None:
 
 def test_an_odd_history_gives_its_extra_reaction_to_the_second_period() -> None:
     data = Interactions.from_arrays(["a"] * 5 + ["b"] * 5, [*"12345"] * 2, [4.0] * 10, [*range(5)] * 2)
-    drift = taste_drift(data.with_catalogue(None, (("x",),) * 5), n_test=1, n_validation=0, min_reactions=1)
+    drift = taste_drift(replace(data, categories=(("x",),) * 5), n_test=1, n_validation=0, min_reactions=1)
     assert (len(drift.test_before), len(drift.test_after)) == (2, 3)
 
 
@@ -114,4 +115,4 @@ def test_taste_drift_needs_categories_and_times() -> None:
     with pytest.raises(DataError, match="no item categories"):
         taste_drift(data, min_reactions=1)
     with pytest.raises(DataError, match="no timestamps"):
-        taste_drift(data.with_catalogue(None, (("x",), ("y",))), min_reactions=1)
+        taste_drift(replace(data, categories=(("x",), ("y",))), min_reactions=1)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -260,18 +260,24 @@ class Interactions:
             **({} if self.attributes is None else self.attributes.of(row)),
         )
 
-    def with_catalogue(
-        self,
-        titles: tuple[str, ...] | None,
-        categories: tuple[tuple[str, ...], ...] | None,
-        attributes: Attributes | None = None,
-    ) -> "Interactions":
-        """Return the same log with titles, categories and further attributes, one entry per item."""
-        sizes = {"titles": titles and len(titles), "categories": categories and len(categories)}
-        for what, size in (sizes | {"attributes": attributes and attributes.n_items}).items():
-            if size not in (None, self.n_items):
-                raise DataError(f"{what} has {size} entries, the log has {self.n_items} items")
-        return replace(self, titles=titles, categories=categories, attributes=attributes)
+    def described(self, known: Mapping[str, Item]) -> "Interactions":
+        """Return the same log with what is known of its items by id; each keeps what is not said anew."""
+
+        def now(item: Item) -> Item:
+            found = known.get(item.id, item)
+            return replace(item, **{each.name: value for each in fields(Item) if (value := getattr(found, each.name))})
+
+        rows = [now(self.item(row)) for row in range(self.n_items)]
+        attributes = Attributes.from_items(rows)
+        return replace(
+            self,
+            titles=tuple(item.title or item.id for item in rows) if any(item.title for item in rows) else self.titles,
+            categories=tuple(item.categories for item in rows)
+            if any(item.categories for item in rows)
+            else self.categories,
+            attributes=None if attributes.is_empty else attributes,
+            rare_items=tuple(map(now, self.rare_items)),
+        )
 
     def subset(self, rows: BoolArray | IntArray) -> "Interactions":
         """Return the reactions at `rows`; users and items keep their row numbers, also those without any left."""

@@ -3,14 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from igcf.attributes import Attributes
 from igcf.data.columns import Columns, Times, cast_or_null, id_text, numbers_of
 from igcf.data.findings import CONTROL, Defect, Findings, Piece
 from igcf.data.interactions import Interactions
@@ -48,24 +47,8 @@ class ItemTable:
                 f"no item of the log is in the table of items; the log has {log.item_ids[0]!r}, the table "
                 f"{next(iter(known))!r}: expected the same ids in both"
             )
-        rows = [self._described(log.item(row)) for row in range(log.n_items)]
-        titles = tuple(item.title or item.id for item in rows) if any(item.title for item in rows) else log.titles
-        categories = tuple(item.categories for item in rows)
-        attributes = Attributes.from_items(rows)
-        return replace(
-            log,
-            titles=titles,
-            categories=categories if any(categories) else log.categories,
-            attributes=None if attributes.is_empty else attributes,
-            rare_items=tuple(map(self._described, log.rare_items)),
-            defects=(*log.defects, *self._compared(in_log)),
-            notes=(*log.notes, self.sentence),
-        )
-
-    def _described(self, item: Item) -> Item:
-        """Return an item with what the table says of it in place of what was known before."""
-        found = self.by_id.get(item.id, item)
-        return replace(item, **{each.name: value for each in fields(Item) if (value := getattr(found, each.name))})
+        defects, notes = (*log.defects, *self._compared(in_log)), (*log.notes, self.sentence)
+        return replace(log.described(known), defects=defects, notes=notes)
 
     def _compared(self, in_log: Sequence[str]) -> tuple[Defect, ...]:
         """Return how many items of a log have no title, how many of the table are not in it, and other defects."""

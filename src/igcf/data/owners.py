@@ -20,6 +20,7 @@ from igcf.data.interactions import Interactions
 from igcf.data.reading import read_table
 from igcf.data.text_tables import UNREADABLE, Opener, TextTable, first_line, opened
 from igcf.errors import DataError
+from igcf.item import Item
 
 YEAR = r"\((\d{4})\)\s*$"
 RATINGS = ("user", "item", "value", "timestamp")
@@ -124,8 +125,8 @@ def read_kuairec(path: Path) -> Interactions:
     if (opener := _member(place, VIDEO_TAGS)) is None:
         return log
     tags = pl.concat(TextTable(path, Columns(separator=","), opener=opener).frames())
-    of_video = dict(zip(tags["video_id"].to_list(), tags["feat"].str.extract_all(r"\d+").to_list(), strict=True))
-    return log.with_catalogue(None, tuple(tuple(of_video.get(item_id) or ()) for item_id in log.item_ids))
+    pairs = zip(tags["video_id"].to_list(), tags["feat"].str.extract_all(r"\d+").to_list(), strict=True)
+    return log.described({video: Item(video, categories=tuple(own or ())) for video, own in pairs})
 
 
 def read_eachmovie(path: Path) -> Interactions:

@@ -1,6 +1,7 @@
 """The protocol new-items on a small log."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def two_tastes(n_users: int = 160, n_items: int = 120) -> Interactions:
         users.astype(str), items.astype(str), rng.integers(3, 6, len(users)).astype(float), timestamps=users
     )
     kinds = tuple((("even", "odd")[int(item) % 2],) for item in log.item_ids)
-    return log.with_catalogue(None, kinds)
+    return replace(log, categories=kinds)
 
 
 @pytest.fixture(scope="module")

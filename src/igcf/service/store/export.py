@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
-from igcf.attributes import Attributes
 from igcf.errors import StoreError
 from igcf.item import Item
 from igcf.service.store.database import Database, rows_of
@@ -62,15 +61,7 @@ class StoreLog:
         log = Interactions.from_arrays(*columns, name="store")
         table = _user_table({each: self.attributes[each] for each in log.user_ids if each in self.attributes})
         log = log if table is None else log.with_users(table)
-        if not self.described:
-            return log
-        known = [self.described.get(item_id, Item(item_id)) for item_id in log.item_ids]
-        attributes = Attributes.from_items(known)
-        return log.with_catalogue(
-            tuple(item.title or item.id for item in known),
-            tuple(item.categories for item in known) if any(item.categories for item in known) else None,
-            None if attributes.is_empty else attributes,
-        )
+        return log.described(self.described) if self.described else log
 
 
 def read_store(url: str) -> StoreLog:
