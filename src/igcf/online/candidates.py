@@ -143,11 +143,8 @@ def _answers(path: Path, model: Model) -> Iterator[tuple[str, list[float | None]
     has_answers, has_slots = "answer" in frame.columns, "slot_propensity" in frame.columns
     for _, group in groupby(enumerate(rows), key=lambda pair: pair[1]["answer"] if has_answers else pair[0]):
         own = [row for _, row in group]
-        user, items, chances = (
-            str(own[0]["user"]),
-            [str(row["item"]) for row in own],
-            [row["propensity"] for row in own],
-        )
+        user, chances = str(own[0]["user"]), [row["propensity"] for row in own]
+        items = [str(row["item"]) for row in own]
         if len({row["user"] for row in own}) > 1:
             raise DataError(f"{path}: answer {own[0]['answer']!r} has rows of several users; number every answer apart")
         values = [None if row["value"] is None or isnan(row["value"]) else float(row["value"]) for row in own]

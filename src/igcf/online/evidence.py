@@ -134,8 +134,12 @@ class LoggedEvidence:
 
     def __init__(self, model: Model) -> None:
         self._prior = Belief(model.prior_mean, model.prior_cov)
-        self._largest_weight = _weight_in_training(model)
-        self._counted = _counted_channel(model)
+        settings = model.metadata.get("settings", {})  # absence says nothing where training ignored it
+        is_ignored = settings.get("missing") == "ignore"
+        self._largest_weight = 0.0 if is_ignored else float(settings.get("missing_weight", 1.0))
+        logistic = [each for each in model.channels if each.link == "logit" and each.reward.of_one(np.nan) == 0.0]
+        exposed = [each for each in model.channels if each.reward.kind == "exposed"]
+        self._counted = (logistic or exposed or list(model.channels))[0]  # how much of a whole record reactions are
         z = self._counted.vectors @ model.prior_mean[self._counted.span]
         self.expected = max(float(self._counted.activation(z).sum()), FEWEST_EXPECTED)
         """Sum of the rewards of a user of the population over the log's items: what a whole record should hold."""
@@ -201,19 +205,6 @@ def record_offset(model: Model, record: Record) -> Float32Array | None:
     result = np.zeros(model.n_items, dtype=np.float32)  # the graph says nothing of items added later
     result[: model.n_trained] = model.low_pass @ signal
     return result
-
-
-def _weight_in_training(model: Model) -> float:
-    """The weight that pairs without a reaction had when the model was trained; they say nothing where it was none."""
-    settings = model.metadata.get("settings", {})
-    return 0.0 if settings.get("missing") == "ignore" else float(settings.get("missing_weight", 1.0))
-
-
-def _counted_channel(model: Model) -> Channel:
-    """The channel with rewards that show how much of a whole record a user's reactions are."""
-    logistic = [each for each in model.channels if each.link == "logit" and each.reward.of_one(np.nan) == 0.0]
-    exposed = [each for each in model.channels if each.reward.kind == "exposed"]
-    return (logistic or exposed or list(model.channels))[0]
 
 
 def record_channels(model: Model) -> tuple[tuple[Channel, ...], ...]:
