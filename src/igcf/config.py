@@ -29,6 +29,8 @@ METHODS = ("experts", "graph")
 """The default model, and the variational graph model of the paper."""
 Objective = Literal["hit", "liking"]
 """What a model ranks by: the item is seen and liked; it is liked, if it is seen."""
+HiddenSuccesses = Literal["latest", "random"]
+"""Successes of held-out users by which is chosen what serves known users."""
 COUNTS = (
     "dim", "epochs", "batch_size", "validate_every", "validate_rounds", "patience", "linear_dim", "logistic_dim",
     "iterations", "min_item_reactions",
@@ -196,6 +198,9 @@ class ExpertsConfig:
     not been learned from; calibration and policy stay those of the model that had not learned from them."""
     known_users: bool = True
     """Also learn what serves known users: how far their records are believed, and a low-pass filter of the graph."""
+    hidden_successes: HiddenSuccesses = "latest"
+    """Successes of held-out users by which that is chosen: the `latest` where the log has times, as known users are
+    asked what they will like next, or a `random` part, which asks what else belongs in their record."""
     logistic_dim: int = 32
     """Size of the logistic expert's user vectors."""
     iterations: int = 15

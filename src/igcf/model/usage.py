@@ -83,10 +83,12 @@ class RecordTemperature:
     """In linear channels."""
     logistic: float = 1.0
     """In logistic channels."""
+    absence: float = 1.0
+    """Divides once more the evidence that other items are absent from the record."""
 
     def __post_init__(self) -> None:
         """Refuse temperatures that are not positive and finite."""
-        if not all(isfinite(each) and each > 0.0 for each in (self.linear, self.logistic)):
+        if not all(isfinite(each) and each > 0.0 for each in (self.linear, self.logistic, self.absence)):
             raise ModelError(f"the temperatures of a record must be finite numbers above 0, got {self}")
 
 

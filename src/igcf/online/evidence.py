@@ -136,7 +136,8 @@ class LoggedEvidence:
         self._prior = Belief(model.prior_mean, model.prior_cov)
         settings = model.metadata.get("settings", {})  # absence says nothing where training ignored it
         is_ignored = settings.get("missing") == "ignore"
-        self._largest_weight = 0.0 if is_ignored else float(settings.get("missing_weight", 1.0))
+        largest = 0.0 if is_ignored else float(settings.get("missing_weight", 1.0))
+        self._largest_weight = largest / model.usage.record_temperature.absence
         logistic = [each for each in model.channels if each.link == "logit" and each.reward.of_one(np.nan) == 0.0]
         exposed = [each for each in model.channels if each.reward.kind == "exposed"]
         self._counted = (logistic or exposed or list(model.channels))[0]  # how much of a whole record reactions are

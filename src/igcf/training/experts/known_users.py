@@ -3,15 +3,14 @@
 It is how far records are believed, and the low-pass filter of the graph beside the belief.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from igcf.arrays import AnyFloatArray, Float32Array, FloatArray, IntArray
-from igcf.data.interactions import Interactions
 from igcf.graph.filter import FilterSettings, fit_graph_filter
 from igcf.model import Model
 from igcf.model.usage import RecordTemperature
@@ -19,9 +18,12 @@ from igcf.online.absence import Record
 from igcf.online.evidence import expected_rewards, graph_signal, logged_evidence
 from igcf.training.experts.choosing import LEVEL
 from igcf.training.experts.executor import in_threads
+from igcf.training.experts.hidden import Draw
 
 TEMPERATURES = (1.0, 0.125, 0.25, 0.5, 2.0, 4.0, 8.0, 16.0)
 """Candidates for the evidence of records, beside the likelihood temperature of sessions; the first is the default."""
+ABSENCES = (1.0, 3.0, 10.0, 30.0)
+"""Candidates for the temperature of absence; the first is the default."""
 WEIGHTS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
 """Candidates for the weight of the low-pass filter; the first is taken where there is nobody to choose on."""
 RANKS, MOST_NUMBERS = (32, 64, 128, 256), 4_000_000
@@ -29,12 +31,7 @@ RANKS, MOST_NUMBERS = (32, 64, 128, 256), 4_000_000
 FEWEST_DIRECTIONS = 4
 EXPONENTS = ((0.4, 0.3), (0.5, 0.5))
 """Candidates for the normalisation of the graph by the degrees of users and items; the second is the paper's."""
-HIDDEN = 0.2  # share of a user's successes that is hidden
-DRAWS = 2  # different draws of the hidden successes: one alone is too noisy for sparse logs
-MOST_USERS = 150  # users to choose on, at most; they are drawn, because the most active ones are not typical
 TOP = 100  # ranks that count
-Drawn: TypeAlias = Sequence[tuple[Record, IntArray]]
-"""What is left of users' records, each with the rows of the successes that are hidden of it."""
 
 
 class LowPass(NamedTuple):
@@ -51,30 +48,19 @@ class LowPass(NamedTuple):
         return np.ascontiguousarray(directions * np.float32(np.sqrt(self.weight)))
 
 
-def hidden_successes(model: Model, truth: Float32Array, seed: int) -> Drawn:
-    """Hide a part of what satisfied some users, in several draws each; nobody who has fewer than two successes.
-
-    Args:
-        model: Model of users other than these.
-        truth: Reactions of held-out users, shape (users, items), NaN for unrated items.
-        seed: Seed of what is hidden.
-    """
-    rng = np.random.default_rng(seed)
-    return [record for values in truth for record in _hidden_parts(model, values, rng)]
-
-
-def best_record_temperature(model: Model, drawn: Drawn, likelihood_temperature: float) -> RecordTemperature:
+def best_record_temperature(model: Model, drawn: Sequence[Draw], likelihood_temperature: float) -> RecordTemperature:
     """Search the temperatures of records at which the beliefs rank hidden successes best.
 
-    That of linear channels, that of logistic ones and once more that of linear ones are searched one after the other;
-    of equally good candidates the earlier one is taken. No record counts more than in sessions or, where these have a
-    temperature above 1, than its likelihood says: what serves long records would mislead with short ones.
+    That of absence, that of linear channels and that of logistic ones are searched one after the other, the first two
+    once more; of equally good candidates the earlier one is taken. No record counts more than in sessions or, where
+    these have a temperature above 1, than its likelihood says: what serves long records would mislead with short ones.
     """
-    candidates = [each for each in TEMPERATURES if each >= min(1.0, 1.0 / likelihood_temperature)]
+    of_channels = [each for each in TEMPERATURES if each >= min(1.0, 1.0 / likelihood_temperature)]
+    candidates = {"absence": ABSENCES, "linear": of_channels, "logistic": of_channels}
     scores = dict[RecordTemperature, float]()
 
     def mean_ndcg(own: Model) -> float:
-        return float(np.mean(in_threads(lambda each: _ndcg_of_belief(own, *each), drawn)))
+        return float(np.mean(in_threads(lambda each: _ndcg_of_belief(own, each), drawn)))
 
     def best_of(temperatures: list[RecordTemperature]) -> RecordTemperature:
         for each in temperatures:
@@ -83,8 +69,8 @@ def best_record_temperature(model: Model, drawn: Drawn, likelihood_temperature: 
         return max(temperatures, key=scores.__getitem__)
 
     best = model.usage.record_temperature
-    for name in ("linear", "logistic", "linear") if drawn else ():
-        best = best_of([replace(best, **{name: each}) for each in candidates])
+    for name in ("absence", "linear", "logistic", "absence", "linear") if drawn else ():
+        best = best_of([replace(best, **{name: each}) for each in candidates[name]])
     return best
 
 
@@ -93,7 +79,7 @@ def at_record_temperature(model: Model, temperature: RecordTemperature) -> Model
     return model.changed(usage=replace(model.usage, record_temperature=temperature))
 
 
-def best_low_pass(model: Model, edges: sp.csr_array, drawn: Drawn, n_items: int) -> LowPass | None:
+def best_low_pass(model: Model, edges: sp.csr_array, drawn: Sequence[Draw], n_items: int) -> LowPass | None:
     """Return the low-pass filter with which `model` ranks hidden successes best; None where there is nothing to choose.
 
     The weight is 0, no filter, unless the best one is ahead of none by the one-sided 5 % level: most of what a record
@@ -104,7 +90,7 @@ def best_low_pass(model: Model, edges: sp.csr_array, drawn: Drawn, n_items: int)
         return None
     ranks = sorted({min(rank, most) for rank in RANKS})
     filters = [leading_directions(edges, each, most) for each in EXPONENTS]
-    scores = np.array(in_threads(lambda each: _filter_scores(model, filters, ranks, *each), drawn))
+    scores = np.array(in_threads(lambda each: _filter_scores(model, filters, ranks, each), drawn))
     number, place, best = np.unravel_index(int(np.argmax(scores.mean(axis=0))), scores.shape[1:])
     gains = scores[:, number, place, best] - scores[:, number, place, 0]
     if len(gains) < 2 or gains.mean() <= LEVEL * gains.std(ddof=1) / np.sqrt(len(gains)):
@@ -118,41 +104,30 @@ def leading_directions(edges: sp.csr_array, exponents: tuple[float, float], rank
     return fit_graph_filter(edges, settings, rng=np.random.default_rng(0)).vectors
 
 
-def drawn_records(log: Interactions, seed: int) -> Float32Array:
-    """Return the reactions of some users of a log, shape (users, items), NaN for unrated items."""
-    users = np.unique(log.user_idx)
-    if len(users) > MOST_USERS:
-        users = np.sort(np.random.default_rng(seed).choice(users, MOST_USERS, replace=False))
-    return log.only_users(users).dense()
-
-
-def _hidden_parts(model: Model, values: Float32Array, rng: np.random.Generator) -> Iterator[tuple[Record, IntArray]]:
-    """The record that is left and the hidden successes, for every draw; nobody who has fewer than two successes."""
-    rows = np.flatnonzero(~np.isnan(values))
-    liked = rows[model.reward.is_satisfied(values[rows])]
-    for _ in range(DRAWS if len(liked) > 1 else 0):
-        hidden = rng.choice(liked, max(round(HIDDEN * len(liked)), 1), replace=False)
-        left = rows[~np.isin(rows, hidden)]
-        yield logged_evidence(model).record(left, values[left], ()), hidden
-
-
-def _ndcg_of_belief(model: Model, record: Record, hidden: IntArray) -> float:
+def _ndcg_of_belief(model: Model, draw: Draw) -> float:
     """The nDCG@100 of one record's hidden successes by the belief alone."""
-    return ndcg(expected_rewards(model, logged_evidence(model).belief(record).mean), record.rows, hidden)
+    _, own = _expected(model, draw)
+    return ndcg(own, np.append(draw.rows, draw.later), draw.hidden)
 
 
-def _filter_scores(
-    model: Model, filters: Sequence[Float32Array], ranks: Sequence[int], record: Record, hidden: IntArray
-) -> FloatArray:
+def _expected(model: Model, draw: Draw) -> tuple[Record, AnyFloatArray]:
+    """The record that is left and the expected rewards after it."""
+    evidence = logged_evidence(model)
+    record = evidence.record(draw.rows, draw.values, draw.later)
+    return record, expected_rewards(model, evidence.belief(record).mean)
+
+
+def _filter_scores(model: Model, filters: Sequence[Float32Array], ranks: Sequence[int], draw: Draw) -> FloatArray:
     """The nDCG@100 of one record's hidden successes for all candidates, shape (filters, ranks, weights)."""
-    own = expected_rewards(model, logged_evidence(model).belief(record).mean).astype(np.float32)
+    record, expected = _expected(model, draw)
+    own, given = expected.astype(np.float32), np.append(draw.rows, draw.later)
     amounts = graph_signal(model, record).astype(np.float32)
     result = np.empty((len(filters), len(ranks), len(WEIGHTS)))
     for number, directions in enumerate(filters):
         signal = amounts @ directions[record.rows]
         for place, rank in enumerate(ranks):
             added = directions[:, :rank] @ signal[:rank]
-            result[number, place] = [ndcg(own + np.float32(w) * added, record.rows, hidden) for w in WEIGHTS]
+            result[number, place] = [ndcg(own + np.float32(w) * added, given, draw.hidden) for w in WEIGHTS]
     return result
 
 

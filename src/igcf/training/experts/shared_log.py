@@ -109,10 +109,12 @@ def item_counts(worker: Worker, threshold: float, without: IntArray) -> IntArray
     return np.bincount(part.items[rows][part.values[rows] >= threshold], minlength=part.n_items)
 
 
-def reactions_of(worker: Worker, users: IntArray) -> tuple[IntArray, IntArray, Float32Array]:
-    """Return numbers of reactions, items and values of some users in ascending order."""
-    rows, indptr = worker.part._rows(users)
-    return np.diff(indptr), np.asarray(worker.part.items[rows]), np.asarray(worker.part.values[rows])
+def reactions_of(worker: Worker, users: IntArray) -> tuple[IntArray, IntArray, Float32Array, IntArray | None]:
+    """Return numbers of reactions, items, values and times of some users in ascending order."""
+    part = worker.part
+    rows, indptr = part._rows(users)
+    times = None if part.times is None else np.asarray(part.times[rows])
+    return np.diff(indptr), np.asarray(part.items[rows]), np.asarray(part.values[rows]), times
 
 
 def table_of(worker: Worker, users: IntArray, threshold: float) -> tuple[IntArray, IntArray]:
@@ -217,16 +219,18 @@ class SharedLog:
         return shares_of(self.without, self.bounds)
 
     def only_users(self, users: IntArray) -> Interactions:
-        """Return the reactions of some users, who become users 0, 1, ..., without times; rows must ascend."""
+        """Return the reactions of some users, who become users 0, 1, ...; rows must ascend."""
         found = self.executor.call(reactions_of, each=shares_of(users, self.bounds))
         counts, items, values = (np.concatenate([each[place] for each in found]) for place in range(3))
+        times = None if found[0][3] is None else np.concatenate([each[3] for each in found])
         rows = np.repeat(np.arange(len(users), dtype=np.int32), counts)
         if self.items is not None:
             place = np.searchsorted(self.items, items)
             is_in = self.items[np.minimum(place, len(self.items) - 1)] == items
             rows, items, values = rows[is_in], place[is_in].astype(np.int32), values[is_in]
+            times = None if times is None else times[is_in]
         ids = tuple(map(str, users.tolist()))
-        return replace(self.catalogue, user_ids=ids, user_idx=rows, item_idx=items, values=values)
+        return replace(self.catalogue, user_ids=ids, user_idx=rows, item_idx=items, values=values, timestamps=times)
 
     def table(self, users: IntArray, threshold: float) -> sp.csr_array:
         """Return ones where a reaction of one of some users, who ascend, has at least this value, (users, items)."""

@@ -1,6 +1,7 @@
 """Training of the default model: fit the experts, choose on validation users, build the model."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -23,14 +24,8 @@ from igcf.training.experts.choosing import (
 )
 from igcf.training.experts.executor import one_thread_each
 from igcf.training.experts.fitting import Fits
-from igcf.training.experts.known_users import (
-    MOST_USERS,
-    at_record_temperature,
-    best_low_pass,
-    best_record_temperature,
-    drawn_records,
-    hidden_successes,
-)
+from igcf.training.experts.hidden import Draw, hidden_successes, on_items
+from igcf.training.experts.known_users import at_record_temperature, best_low_pass, best_record_temperature
 from igcf.training.experts.rare_items import frequent_items, judged_items
 from igcf.training.experts.shared_log import SharedLog
 from igcf.training.progress import Progress, Watch
@@ -58,7 +53,8 @@ def fit_experts(
         if progress is not None:
             progress(Progress(done, total, None, None, None, time.perf_counter() - begun, what))
 
-    whole, rest, truth = _logs(data, log, config, validation)
+    whole, rest, held_out = _logs(data, log, config, validation)
+    truth = _table(held_out, data, config, validation)
     frequent = frequent_items(whole, config.min_item_reactions)
     judged_rows = judged_items(whole, frequent)
     everything, whole = None if frequent is None else whole, whole.only_items(frequent)
@@ -85,15 +81,13 @@ def fit_experts(
             say("calibrating the chance", 0, 1)
             usage = for_use(judged, truth, config.validate_rounds, players.successes).usage
             model = model.changed(usage=with_own_shares(usage, model))
-        records = truth if validation is None else drawn_records(validation, config.seed)
-        if not config.known_users or config.objective == "liking" or holdout is None or records is None:
+        if not config.known_users or config.objective == "liking" or holdout is None or held_out is None:
             return model  # the filter finds hits
-        if judged_rows is not None and validation is not None:
-            records = records[:, judged_rows]
+        drawn = hidden_successes(judged, on_items(held_out, judged_rows), config.seed, config.hidden_successes)
         of_graph = fits
         if holdout is not fits:
             of_graph = Fits((everything or whole).only_items(judged_rows), config, reward, say)
-        return _for_known_users(model, judged, of_graph, holdout, temperature, records, judged_rows)
+        return _for_known_users(model, judged, of_graph, holdout, temperature, drawn, judged_rows)
 
 
 def _is_prior_better(holdout: Fits | None, temperature: float, truth: Float32Array | None) -> bool:
@@ -110,7 +104,7 @@ def _for_known_users(
     of_graph: Fits,
     holdout: Fits,
     temperature: float,
-    records: Float32Array,
+    drawn: Sequence[Draw],
     rows: IntArray | None,
 ) -> Model:
     """Return the model with the record temperatures and the low-pass filter that rank hidden successes best.
@@ -118,7 +112,6 @@ def _for_known_users(
     Both are chosen with `judged`; `rows` are those of the graph's items, None for all.
     """
     of_graph.say("known users", 0, 1)
-    drawn = hidden_successes(judged, records[:: -(-len(records) // MOST_USERS)], of_graph.config.seed)
     of_records = best_record_temperature(judged, drawn, temperature)
     judged, model = (at_record_temperature(each, of_records) for each in (judged, model))
     best = best_low_pass(judged, holdout.edges(), drawn, model.n_items)
@@ -154,7 +147,7 @@ def _chosen(
 
 def _logs(
     data: Interactions | SharedLog, log: SharedLog, config: ExpertsConfig, validation: Interactions | None
-) -> tuple[SharedLog, SharedLog | None, Float32Array | None]:
+) -> tuple[SharedLog, SharedLog | None, Interactions | None]:
     """Return the model's log, the log without the validation users, and the reactions of the validation users.
 
     The first two are one log where the model is not learned once more from everybody; there are no others where nobody
@@ -163,13 +156,23 @@ def _logs(
     if validation is not None:
         if isinstance(data, SharedLog):
             raise ConfigError("validation users are held out of a log that workers share; leave validation out")
-        is_drawn = config.objective == "liking"
-        truth = validation_table(validation, data, drawn=config.seed if is_drawn else None)
-        return SharedLog.of(data.with_users_of(validation)) if config.refit else log, log, truth
+        return SharedLog.of(data.with_users_of(validation)) if config.refit else log, log, validation
     held_out = _users_to_choose_on(log, config)
     if not len(held_out):
         return log, None, None
-    return log, log.without_users(held_out), log.only_users(held_out).dense()
+    return log, log.without_users(held_out), log.only_users(held_out)
+
+
+def _table(
+    held_out: Interactions | None,
+    data: Interactions | SharedLog,
+    config: ExpertsConfig,
+    validation: Interactions | None,
+) -> Float32Array | None:
+    """Return the reactions of the users who are played, shape (users, items), NaN for unrated items."""
+    if held_out is None or validation is None or isinstance(data, SharedLog):
+        return None if held_out is None else held_out.dense()
+    return validation_table(validation, data, drawn=config.seed if config.objective == "liking" else None)
 
 
 def _users_to_choose_on(log: SharedLog, config: ExpertsConfig) -> IntArray:

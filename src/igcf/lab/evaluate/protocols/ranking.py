@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -170,6 +170,11 @@ class KnownUsers(Ranking):
     )
     share: float = 0.2
     """Share of each user's successes that is hidden."""
+
+    def settings_of(self, method: Method) -> Mapping[str, Any]:
+        """Return settings of a method under this protocol; by what is hidden at random here it chooses, too."""
+        own = {"hidden_successes": "random"} if "hidden_successes" in method.defaults else {}
+        return {**super().settings_of(method), **own}
 
     def prepare(self, data: Interactions, setup: Setup, seed: int, users: Users) -> RankingCase:
         """Hide part of what satisfied the users who are tested; only that is left to be found."""
