@@ -1,12 +1,13 @@
 """From an interaction log to a model: the one function that the library and the command line call."""
 
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from igcf.config import Config, ExpertsConfig, GraphConfig, configured
+from igcf.config import ExpertsConfig, GraphConfig, configured
 from igcf.data.findings import report_of
 from igcf.data.interactions import MISSING_TIME, Interactions
 from igcf.data.log_files import LogFiles
@@ -84,24 +85,20 @@ def pretrain(
         with suppress(OSError):  # from here on it can be resumed; where it cannot be made, the first to write says why
             folder.mkdir(parents=True, exist_ok=True)
     with watching(progress) as watch:
-        if isinstance(config, ExpertsConfig):
-            if workers.are_asked_for:
-                if validation is not None:
-                    raise ConfigError("workers hold users out of the log by themselves; leave validation out")
-                return _learned_by_workers(data, config, workers, folder, resume, watch)
-            data = _read(data)
-            model, success = _learned(data, config, validation, folder, resume, watch)
-            return _with_log_facts(model, data, success, data)
-        data = _read(data)
-        success = success_in(data, config.satisfied)
+        if isinstance(config, ExpertsConfig) and workers.are_asked_for:
+            if validation is not None:
+                raise ConfigError("workers hold users out of the log by themselves; leave validation out")
+            return _learned_by_workers(data, config, workers, folder, resume, watch)
+        log = _read(data)
+        success = success_in(log, config.satisfied)
         config = replace(config, satisfied=success.threshold)
-        try:
-            from igcf.training.variational.run import fit_graph
-        except ImportError as error:
-            raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
-        state = _checkpoint(folder, data, config, validation, resume)
-        model = fit_graph(data, config, validation=validation, checkpoint=state, progress=watch)
-        return _with_log_facts(model, data, success, data)
+        learn: Callable[..., Model] = fit_experts if isinstance(config, ExpertsConfig) else _graph_fit()
+        state = Checkpoint(folder)
+        if folder is not None:
+            given = None if validation is None else validation.fingerprint()
+            state.begin({"settings": config.as_dict(), "log": log.fingerprint(), "validation": given}, resume=resume)
+        model = learn(log, config, validation=validation, progress=watch, checkpoint=state)
+        return _with_log_facts(model, log, success, log)
 
 
 def can_resume(folder: Path | None) -> bool:
@@ -126,30 +123,12 @@ def _with_log_facts(model: Model, data: Interactions, success: Success, log: Int
     return model.with_items(known) if known else model
 
 
-def _checkpoint(
-    folder: Path | None, data: Interactions, config: Config, validation: Interactions | None, resume: bool
-) -> Checkpoint:
-    """Return the state of a training in a folder, which must be that of this log with these settings."""
-    state = Checkpoint(folder)
-    if folder is not None:
-        identity = {"log": data.fingerprint(), "validation": None if validation is None else validation.fingerprint()}
-        state.begin({"settings": config.as_dict(), **identity}, resume=resume)
-    return state
-
-
-def _learned(
-    data: Interactions,
-    config: ExpertsConfig,
-    validation: Interactions | None,
-    folder: Path | None,
-    resume: bool,
-    watch: Watch,
-) -> tuple[Model, Success]:
-    """Learn the default model in this process; return also what is a success in the log."""
-    success = success_in(data, config.satisfied)
-    config = replace(config, satisfied=success.threshold)
-    state = _checkpoint(folder, data, config, validation, resume)
-    return fit_experts(data, config, validation=validation, progress=watch, checkpoint=state), success
+def _graph_fit() -> Callable[..., Model]:
+    try:
+        from igcf.training.variational.run import fit_graph
+    except ImportError as error:
+        raise ConfigError(f"the graph model needs torch ({error}); pip install 'igcf[train]'") from error
+    return fit_graph
 
 
 def _learned_by_workers(
@@ -160,7 +139,7 @@ def _learned_by_workers(
     resume: bool,
     watch: Watch,
 ) -> Model:
-    """Learn the default model on workers that share the users of the log (`_learned`)."""
+    """Learn the default model on workers that share the users of the log."""
     from igcf.training.cluster.executors import open_workers
     from igcf.training.cluster.sharing import log_fingerprint, shared_log, with_people
 
