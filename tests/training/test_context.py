@@ -61,10 +61,11 @@ def test_the_effect_of_a_known_world_is_recovered_and_a_useless_context_has_none
 
 
 @pytest.mark.slow
-def test_intervals_of_the_effect_cover_as_often_as_they_say() -> None:
+@pytest.mark.parametrize("strength", [0.4, 1.0])
+def test_intervals_of_the_effect_cover_as_often_as_they_say(strength: float) -> None:
     hits: list[bool] = []
     for seed in range(60):
-        model, weights, frame = world(120, seed)
+        model, weights, frame = world(120, seed, strength)
         data = igcf.Interactions.from_frame(frame).with_context(["device"], frame)
         effect = with_context(model, data).context_effect
         assert effect is not None

@@ -22,7 +22,7 @@ from igcf.online.evidence import belief_from_logged
 from igcf.training.attribute_share import Fit, with_best_share
 from igcf.training.experts.executor import in_threads
 
-PENALTIES = (10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, np.inf)
+PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, np.inf)
 """Ridge penalties of an attribute that held-out users decide between; infinity: it has no weight."""
 START = 300.0
 FOLDS = 5

@@ -5,7 +5,8 @@ the rewards r of a user have the covariance V = X S X' + N, and with Z the rows 
 
     vec(W) = (sum over users of Z'V^-1 Z + Lambda)^-1 sum over users of Z'V^-1 (r - X m0)
 
-in closed form, with the inverse as covariance (docs/maths.md, section Who and when).
+in closed form. The stated covariance is that inverse times the variance of what W leaves unexplained, relative to V
+(docs/maths.md, section Who and when).
 """
 
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ class _Sums:
     products: FloatArray  # sum of Z'V^-1 (r - X m0), shape (folds, n)
     sizes: IntArray  # users of each fold, shape (folds,)
     variances: FloatArray  # prior variances of the live directions
+    n_reactions: int  # number of reactions in the sums, whose mean square relative to V is 1
 
     @classmethod
     def from_log(
@@ -85,7 +87,7 @@ class _Sums:
             sizes[number % FOLDS] += 1
             n_seen += len(own)
         scale = max(spread / max(n_seen, 1), 1e-12)  # the model's noise is not that of residuals
-        return cls(squares / scale, products / scale, sizes, np.diagonal(cov)[live])
+        return cls(squares / scale, products / scale, sizes, np.diagonal(cov)[live], n_seen)
 
     def _ridge(self, penalties: FloatArray) -> FloatArray:
         """Penalties of all numbers: of a column, relative to the spread of users in each direction."""
@@ -108,7 +110,10 @@ class _Sums:
         """Return the weights, (directions, used columns), and their covariances, (directions, columns, columns)."""
         ridge = self._ridge(penalties)
         kept, n = np.flatnonzero(np.isfinite(ridge)), int(np.isfinite(penalties).sum())
-        inverse = np.linalg.inv(self.squares.sum(axis=0)[np.ix_(kept, kept)] + np.diag(ridge[kept]))
-        weights = (inverse @ self.products.sum(axis=0)[kept]).reshape(-1, n + 1)
-        covs = np.einsum("kpkq->kpq", inverse.reshape(len(weights), n + 1, len(weights), n + 1))
+        squares, products = self.squares.sum(axis=0)[np.ix_(kept, kept)], self.products.sum(axis=0)[kept]
+        inverse = np.linalg.inv(squares + np.diag(ridge[kept]))
+        solved = inverse @ products
+        unexplained = 1.0 - float(solved @ (2.0 * products - squares @ solved)) / max(self.n_reactions, 1)
+        weights = solved.reshape(-1, n + 1)
+        covs = unexplained * np.einsum("kpkq->kpq", inverse.reshape(len(weights), n + 1, len(weights), n + 1))
         return weights[:, :n], np.asarray(covs[:, :n, :n])
