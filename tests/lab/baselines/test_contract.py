@@ -31,7 +31,6 @@ QUICK: dict[str, dict[str, Any]] = {
     "attribute-sums": {"dim": 3, "penalty": 1.0},
     "latent-bandit": {"dim": 3, "clusters": 4},
     "egreedy-ease": {"penalty": 5.0},
-    "implicit-bpr": {"factors": 7, "iterations": 20},
     "igcf": {"linear_dim": 3, "logistic_dim": 3},
     "igcf-graph": {"dim": 4, "layers": 1},
     "ease-trend": {"penalty": 5.0},
@@ -57,10 +56,7 @@ LEARNING = (
     "attribute-sums",
     "latent-bandit",
     "egreedy-ease",
-    "implicit-cosine",
-    "implicit-tfidf",
     "implicit-bm25",
-    "implicit-bpr",
     "igcf",
 )
 

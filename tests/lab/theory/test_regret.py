@@ -11,7 +11,6 @@ from igcf.lab.theory.simulate import (
     fit_exponent,
     meta_belief,
     simulate_regret,
-    sufficient_rounds,
 )
 from igcf.online import Belief, Greedy, InfoUcb, Policy, Thompson, Ucb
 from tests.lab.theory.test_bounds import information_gain
@@ -84,20 +83,6 @@ def test_one_prior_for_all_equals_the_same_prior_for_each() -> None:
     one = run(Ucb(1.0), prior=WORLD.prior)
     each = run(Ucb(1.0), prior=[WORLD.prior] * 80)
     np.testing.assert_array_equal(one.shown, each.shown)
-
-
-def test_tau_agrees_with_its_definition() -> None:
-    played = run(InfoUcb(1 / 400))
-    for user, tau in enumerate(sufficient_rounds(WORLD, played.shown)[:10]):
-        vectors = WORLD.items[played.shown[user]]
-        least = [np.linalg.eigvalsh(vectors[:t].T @ vectors[:t])[0] for t in range(1, 201)]
-        enough = np.flatnonzero(np.array(least) >= 0.2 * 4 / 2)
-        assert tau == (enough[0] + 1 if len(enough) else 201)
-        assert tau >= 4  # fewer than d items span no space
-
-
-def test_tau_is_never_reached_by_showing_one_item() -> None:
-    assert sufficient_rounds(WORLD, np.zeros((2, 30), dtype=np.int32)).tolist() == [31, 31]
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0])

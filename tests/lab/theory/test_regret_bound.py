@@ -3,14 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from igcf.lab.theory.bounds import (
-    gamma_t,
-    informative_from,
-    meta_constants,
-    meta_regret_bound,
-    regret_bound,
-    user_norm,
-)
+from igcf.lab.theory.bounds import gamma_t, informative_from, regret_bound, user_norm
 from tests.lab.theory.worlds import small_assumptions, small_world
 
 UNHURRIED = settings(deadline=None, max_examples=50)  # a busy machine is no failure
@@ -66,44 +59,6 @@ def test_the_failure_term_covers_what_users_outside_the_interval_cost() -> None:
     draws = np.abs(np.random.default_rng(0).standard_normal(4_000_000))
     tail = np.maximum(draws - c, 0).mean() * assumed.radius * np.sqrt(assumed.cov_high)
     assert rounds * assumed.n_items * tail < regret_bound(assumed, rounds).failure
-
-
-def test_users_needed_is_beyond_any_log() -> None:
-    """noise 1, cov_low .01, items_low .1, cov_high 1, tau 100, d 32: c_delta about 3e20."""
-    assumed = small_assumptions(dim=32, noise_var=1.0, cov_low=0.01, items_low=0.1, radius=3.0)
-    bound = meta_regret_bound(assumed, 120, 3020, 100)
-    assert 1e20 < bound.c_delta < 1e21
-    assert bound.users_needed > 1e20
-    assert not bound.condition_holds
-    assert bound.vacuous
-
-
-def test_the_condition_holds_at_the_number_of_users_it_asks_for() -> None:
-    assumed = small_assumptions(noise_var=0.01, cov_low=1.0, items_low=0.4)
-    needed = meta_regret_bound(assumed, 50, 100, 5).users_needed
-    assert meta_regret_bound(assumed, 50, int(needed), 5).condition_holds
-    assert not meta_regret_bound(assumed, 50, int(needed * 0.999), 5).condition_holds
-
-
-def test_with_enough_users_the_bound_is_that_of_the_correct_prior_and_exploration() -> None:
-    assumed = small_assumptions(noise_var=0.01, cov_low=1.0, items_low=0.4)
-    bound = meta_regret_bound(assumed, 10_000, 10**18, 5)
-    base = regret_bound(assumed, 10_000)
-    assert bound.k_1 < 0.1
-    np.testing.assert_allclose(bound.exploration, 2 * assumed.radius * 5 * user_norm(assumed))
-    np.testing.assert_allclose(bound.total, (1 + bound.k_1) * base.correct_prior + bound.exploration + bound.bad_event)
-    assert not bound.vacuous
-
-
-def test_a_measured_tau_replaces_the_worst_case() -> None:
-    bound = meta_regret_bound(small_assumptions(), 100, 50, 10, tau_norm=12.0)
-    assert bound.exploration == 2 * 1.5 * 12.0
-
-
-def test_k_1_falls_like_the_root_of_the_number_of_users() -> None:
-    assumed = small_assumptions()
-    few, many = (meta_constants(assumed, 100, m, 10)[0] for m in (10**6, 10**8))
-    assert 7 < few / many < 11
 
 
 def test_user_norm_is_no_less_than_the_mean_norm_of_users() -> None:

@@ -17,7 +17,7 @@ def test_a_world_has_the_constants_it_was_asked_for() -> None:
     assert np.linalg.norm(world.items, axis=1).max() <= 1.5 + 1e-6
 
 
-def test_items_have_the_covariance_that_tau_is_defined_by() -> None:
+def test_items_have_the_covariance_that_the_assumption_asks_for() -> None:
     items = small_world(n_items=50_000).items
     np.testing.assert_allclose(np.linalg.eigvalsh(np.cov(items, rowvar=False)), 0.2, rtol=0.04)
     np.testing.assert_allclose(items.mean(axis=0), 0.0, atol=0.01)

@@ -28,7 +28,7 @@ from igcf.lab.baselines.by_attributes import ATTRIBUTE_METHODS
 from igcf.lab.baselines.factors import fit_icf, fit_liked_factors, fit_pca_gp, play_icf, play_pca_gp
 from igcf.lab.baselines.graph_models import GRAPH_METHODS
 from igcf.lab.baselines.history import fit_ease, fit_filter, fit_item_knn, play_filter
-from igcf.lab.baselines.implicit_models import IMPLICIT
+from igcf.lab.baselines.implicit_models import fit_bm25
 from igcf.lab.baselines.simple import RandomItems, RankedItems, interaction_counts, like_shares, satisfied_counts
 from igcf.lab.baselines.task import Method, Settings, Task
 from igcf.lab.baselines.trend import with_trend
@@ -208,7 +208,7 @@ _ALL = (
         is_refitted=True,
     ),
     *ATTRIBUTE_METHODS,
-    *IMPLICIT,
+    _by_history("implicit-bm25", fit_bm25, {"K": 100}, {"K": (20, 50, 100, 200)}, packages=("implicit",)),
     *GRAPH_METHODS,
     Method(
         "igcf",

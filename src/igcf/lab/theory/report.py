@@ -8,7 +8,7 @@ import numpy as np
 
 from igcf.arrays import FloatArray, IntArray
 from igcf.lab.theory import simulate as sim
-from igcf.lab.theory.bounds import good_event, informative_from, max_information_gain, meta_regret_bound, regret_bound
+from igcf.lab.theory.bounds import informative_from, max_information_gain, regret_bound
 from igcf.lab.theory.world import SimulatedWorld, TheorySettings, draw_world
 from igcf.online import Belief, Greedy, InfoUcb, Policy, Thompson, Ucb
 
@@ -43,23 +43,18 @@ def report_coverage(settings: TheorySettings, rng: np.random.Generator) -> Docum
 
 
 def report_policies(settings: TheorySettings, rng: np.random.Generator) -> Document:
-    """Simulate the regret of every policy with the correct prior, its exponent in T, tau, and the bound."""
+    """Simulate the regret of every policy with the correct prior, its exponent in T, and the bound."""
     world = draw_world(settings.assumptions(), rng)
     crowd = sim.draw_crowd(world, settings.n_users, settings.rounds, rng)
     times = np.unique(np.geomspace(1, settings.rounds, 25).astype(int))
     rows = []
-    runs: dict[str, sim.Run] = {}
     for repeats in (True, False):
         for name, policy in _policies(settings).items():
             run = sim.simulate_regret(world, policy, crowd, repeats=repeats, rng=rng)
-            if repeats:
-                runs[name] = run
-            tau = sim.sufficient_rounds(world, run.shown)
             row: Document = {"policy": name, "repeats": repeats, "regret": _mean(run.total)}
             row |= {"exponent": sim.fit_exponent(run, rng), "information": float(run.information.mean())}
-            row |= {"tau_median": float(np.median(tau)), "tau_reached": float((tau <= settings.rounds).mean())}
             rows.append(row | {"curve": run.curve[times - 1].tolist()})
-    most, bound = max_information_gain(world.assumptions, settings.rounds), _bounds(settings, world, crowd, runs, times)
+    most, bound = max_information_gain(world.assumptions, settings.rounds), _bounds(settings, world, times)
     return {"rounds": times.tolist(), "rows": rows, "max_information": most, "bound": bound}
 
 
@@ -124,24 +119,15 @@ def _policies(settings: TheorySettings) -> dict[str, Policy]:
     }
 
 
-def _bounds(
-    settings: TheorySettings, world: SimulatedWorld, crowd: sim.Crowd, runs: dict[str, sim.Run], times: IntArray
-) -> Document:
-    """Compute the bounds at this world's constants, fed with the simulated tau where they need one."""
+def _bounds(settings: TheorySettings, world: SimulatedWorld, times: IntArray) -> Document:
+    """Compute the bounds at this world's constants."""
     assumed = world.assumptions
-    tau = np.minimum(sim.sufficient_rounds(world, runs["ucb-theorem"].shown), settings.rounds)
-    tau_norm = float((tau * np.linalg.norm(crowd.vectors, axis=1)).mean())
-    meta = meta_regret_bound(assumed, settings.rounds, 128 * settings.dim, float(tau.mean()), tau_norm)
-    entry = meta._asdict()
-    entry["users_needed"] = meta.users_needed if np.isfinite(meta.users_needed) else None  # JSON has no infinity
     curve = [regret_bound(assumed, int(t)) for t in times]
     return {
         **regret_bound(assumed, settings.rounds)._asdict(),
         "informative_from": informative_from(assumed),
         "curve": [each.correct_prior for each in curve],
         "trivial_curve": [each.trivial for each in curve],
-        "meta": entry,
-        "good_event": good_event(settings.dim, settings.cov_high, 128 * settings.dim, settings.rounds)._asdict(),
     }
 
 

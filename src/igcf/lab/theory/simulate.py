@@ -193,24 +193,6 @@ def simulate_regret(
     return run
 
 
-def sufficient_rounds(world: SimulatedWorld, shown: IntArray) -> IntArray:
-    """Return tau of def:tau per user: the first t with lambda_min(V_t) >= lambda_Sigma_A d / 2; rounds + 1 if never.
-
-    lambda_min(V_t) never falls, so each user's t is found by bisection.
-    """
-    vectors = world.items[shown]  # (users, rounds, d)
-    n_users, rounds, d = vectors.shape
-    threshold = world.items_low * d / 2.0
-    low, high = np.zeros(n_users, dtype=np.int64), np.full(n_users, rounds + 1, dtype=np.int64)
-    while (high - low > 1).any():
-        middle = (low + high) // 2
-        past = vectors * (np.arange(rounds) < middle[:, None])[..., None]
-        enough = np.linalg.eigvalsh(np.einsum("utd,ute->ude", past, vectors))[:, 0] >= threshold
-        enough &= middle <= rounds
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return high
-
-
 def fit_exponent(run: Run, rng: np.random.Generator, n_bootstrap: int = 200) -> dict[str, float]:
     """Fit regret ~ T^value over the last nine tenths of the rounds, with a 95 % bootstrap interval over users."""
     rounds = run.regret.shape[1]
