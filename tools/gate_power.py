@@ -17,8 +17,8 @@ import numpy as np
 
 import igcf
 from igcf.data import Interactions, load_dataset, synthetic_catalogue
-from igcf.lab.gate import Judgement, judge, split
 from igcf.model import Model
+from igcf.training.gate import Judgement, judge, split
 
 BY_THE_LOG = ("reactions learned from", "days behind the newest reaction")
 """Checks that read what the metadata say of the log; figures are also given without them."""

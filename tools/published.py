@@ -27,9 +27,9 @@ from igcf.lab.evaluate.experiment import evaluate, planned_jobs
 from igcf.lab.evaluate.jobs import sharing_key
 from igcf.lab.evaluate.paper import PAPER_METHODS
 from igcf.lab.evaluate.protocols import Job, protocol_named, thinned
-from igcf.lab.evaluate.protocols.cold import ThinLog
 from igcf.lab.evaluate.protocols.observed import Observed
 from igcf.lab.evaluate.protocols.ranking import KnownUsers, Next
+from igcf.lab.evaluate.protocols.thin import ThinLog
 from igcf.lab.evaluate.running import run_work
 from igcf.lab.evaluate.tables import results_tables
 from igcf.lab.evaluate.tuned_settings import tuned_settings

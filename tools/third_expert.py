@@ -19,7 +19,7 @@ from igcf.data import Interactions, load_dataset
 from igcf.data.splits import cold_start
 from igcf.lab.baselines import method_named
 from igcf.lab.evaluate import prepare, setup_for
-from igcf.lab.evaluate.protocols.cold import at_most
+from igcf.lab.evaluate.protocols.thin import at_most
 from igcf.model import Model, Term
 from igcf.online import Greedy, ModelLearner, replay
 from igcf.training import pretrain

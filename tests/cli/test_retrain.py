@@ -8,7 +8,6 @@ from click.testing import CliRunner
 
 from igcf.cli.main import cli
 from igcf.data import synthetic_catalogue
-from igcf.lab.gate import retrain
 from igcf.model.files import load_model, saved_metadata
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import Feedback, RecommendationRequest
@@ -17,6 +16,7 @@ from igcf.service.serving.recommending import recommend
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import Store
 from igcf.service.store.transfer import import_interactions
+from igcf.training.gate import retrain
 from tools.gate_power import first
 
 

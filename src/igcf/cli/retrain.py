@@ -13,8 +13,6 @@ from igcf.cli.options import EXISTING, NEW, SATISFIED
 from igcf.cli.output import Answer, answers, note
 from igcf.cli.service_options import of_store
 from igcf.experiments.off_policy import evaluate
-from igcf.lab.gate import Check, estimated, is_held_out
-from igcf.lab.gate import retrain as train_and_judge
 from igcf.model import Model
 from igcf.model.files import load_model
 from igcf.online.policies import own_policy
@@ -24,6 +22,8 @@ from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.export import read_store
 from igcf.service.store.maintenance import open_existing
+from igcf.training.gate import Check, estimated, is_held_out
+from igcf.training.gate import retrain as train_and_judge
 
 REPORT = "gate.html"
 

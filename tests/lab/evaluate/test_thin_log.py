@@ -4,7 +4,7 @@ import pytest
 from igcf.errors import ConfigError
 from igcf.lab.evaluate import evaluate, prepare, setup_for
 from igcf.lab.evaluate.protocols import protocol_named
-from igcf.lab.evaluate.protocols.cold import at_most, kept_share
+from igcf.lab.evaluate.protocols.thin import at_most, kept_share
 from igcf.lab.evaluate.tables import results_tables
 from tests.lab.evaluate.worlds import log
 

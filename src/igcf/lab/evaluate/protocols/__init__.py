@@ -7,11 +7,12 @@ import numpy as np
 from igcf.data import Interactions
 from igcf.errors import ConfigError
 from igcf.lab.evaluate.protocols.base import Case, Choices, Job, Outcome, Play, Protocol, Session, Setup, Users
-from igcf.lab.evaluate.protocols.cold import Ablation, ColdStart, Returning, TasteDrift, ThinLog, TopK
+from igcf.lab.evaluate.protocols.cold import Ablation, ColdStart, Returning, TasteDrift, TopK
 from igcf.lab.evaluate.protocols.new_items import NewItemsProtocol
 from igcf.lab.evaluate.protocols.observed import Observed
 from igcf.lab.evaluate.protocols.ranking import KnownUsers, Next
 from igcf.lab.evaluate.protocols.split import Split
+from igcf.lab.evaluate.protocols.thin import ThinLog
 
 __all__ = [
     "PROTOCOLS",

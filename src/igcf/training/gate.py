@@ -25,8 +25,8 @@ from igcf.online import ModelLearner, Recommender, replay
 from igcf.online.policies import own_policy
 from igcf.pages import html_table, report_page, section
 from igcf.tables import Table
-from igcf.training import pretrain
 from igcf.training.calibrating import LogitRecorder, chance_of, recorded
+from igcf.training.pretraining import pretrain
 
 SALT = "igcf retrain"
 SHARE, MOST_USERS, FEWEST_USERS, SMALL_LOG, MOST_SHARE = 0.1, 1_000, 15, 40, 0.3

@@ -9,9 +9,9 @@ import pytest
 import igcf
 from igcf.data import Interactions, synthetic_catalogue
 from igcf.errors import DataError
-from igcf.lab import gate
-from igcf.lab.gate import retrain
 from igcf.model import Model
+from igcf.training import gate
+from igcf.training.gate import retrain
 from tools.gate_power import first, shuffled
 
 
