@@ -204,7 +204,7 @@ class ExpertsConfig:
     logistic_dim: int = 32
     """Size of the logistic expert's user vectors."""
     iterations: int = 15
-    """Number of iterations of variational EM."""
+    """Number of iterations of variational EM; a log of many users takes half of them (docs/maths/experts.md)."""
     penalty: float = 5.0
     """Precision of the Gaussian prior on the logistic expert's item vectors."""
     holdout: float = 0.1

@@ -18,6 +18,7 @@ from igcf.online import Greedy, ModelLearner, Shown, Ucb, replay
 from igcf.online.backend.numpy_items import CLIPPED
 from igcf.online.backend.types import ItemTerms
 from igcf.online.chance import ChanceScale, ItemBase, item_base, item_terms
+from igcf.training.experts.executor import in_threads
 
 ROUNDS = 40
 LEAST_REACTIONS = (60, 20, 8)
@@ -168,11 +169,13 @@ def fit_calibration(played: Played, prior: Calibration = Calibration()) -> Calib
     """
     if not played.looks:
         return _slope_and_shift(played, replace(prior, spread=1.0))
-    found = []
-    for spread in SPREADS:
+
+    def fitted(spread: float) -> tuple[float, Calibration]:
         own, rng = _slope_and_shift(played, replace(prior, spread=spread)), np.random.default_rng(0)
         drawn = [places(look, own, played.items_at(look.rows, own), rng=rng) for look in played.looks]
-        found.append((abs(coverage(np.concatenate(drawn)) - LEVEL), own))
+        return abs(coverage(np.concatenate(drawn)) - LEVEL), own
+
+    found = in_threads(fitted, SPREADS)
     error = np.sqrt(LEVEL * (1.0 - LEVEL) / len(played.mean))
     least = min(miss for miss, _ in found)
     return next(own for miss, own in found if miss <= least + error)

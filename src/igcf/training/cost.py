@@ -9,7 +9,7 @@ import numpy as np
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.threads import blas_threads
-from igcf.training.experts.logistic import FEW_USERS, LAST_ITERATIONS, sampled_users
+from igcf.training.experts.logistic import sampled_users, schedule
 from igcf.training.experts.rare_items import MOST_ITEMS, MOST_JUDGED
 from igcf.training.selection import MOST_USERS
 
@@ -56,27 +56,30 @@ class Sizes:
     fitted: int
     judged: int
 
-    def iteration(self, n_items: int, d: int) -> tuple[float, float]:
-        """Return the operations of an iteration of the logistic expert, and the users that it sees."""
-        n_users = len(sampled_users(self.users, max(n_items, 1), seed=0))
-        products = (d + 1) * (d + 2) / 2
-        return 4.0 * products * (n_users * n_items + GRADINGS * self.reactions * n_users / self.users), n_users
+    def logistic_users(self, n_items: int) -> int:
+        """Return the number of users that the logistic expert of some items is learned from."""
+        return len(sampled_users(self.users, max(n_items, 1), seed=0))
+
+    def logistic(self, n_items: int, config: ExpertsConfig, *, is_new: bool) -> float:
+        """Return the number of operations of a fit of the logistic expert."""
+        n_users = self.logistic_users(n_items)
+        n_reactions = self.reactions * n_users // max(self.users, 1)
+        phases = schedule(n_users, n_items, n_reactions, config.iterations, is_new=is_new)
+        pairs, done = 0.0, 0
+        for n, until in phases:
+            pairs += (until - done) * (n * n_items + GRADINGS * self.reactions * n / max(self.users, 1))
+            done = until
+        return 2.0 * (config.logistic_dim + 1) * (config.logistic_dim + 2) * pairs
 
 
 def _processor_seconds(sizes: Sizes, config: ExpertsConfig) -> float:
     """Add up the stages; the unit costs are those of ML-1M in seconds of one core."""
     per_matvec = TABLES * 2.4 * sizes.reactions / 0.5e9 + 400.0 * TABLES * sizes.fitted / 2e9
     linear = 2 * 250 * per_matvec
-    logistic = 0.0
     is_chosen = config.holdout > 0
-    for n_items, iterations in ((sizes.judged, config.iterations if is_chosen else 0), (sizes.fitted, None)):
-        operations, n_users = sizes.iteration(n_items, config.logistic_dim)
-        if iterations is None:
-            is_warm = is_chosen and sizes.judged == sizes.fitted
-            iterations = -(-config.iterations // 3) if is_warm else config.iterations
-        few = 1.0 if n_users <= FEW_USERS or sizes.reactions < 80 * n_items else 0.25
-        first = max(iterations - LAST_ITERATIONS, 0) if iterations == config.iterations else 0
-        logistic += (first * few + iterations - first) * operations / 34e9
+    is_warm = is_chosen and sizes.judged == sizes.fitted
+    operations = sizes.logistic(sizes.judged, config, is_new=True) if is_chosen else 0.0
+    logistic = (operations + sizes.logistic(sizes.fitted, config, is_new=not is_warm)) / 45e9
     if not is_chosen:
         return linear + logistic
     rounds = min(config.validate_rounds, max(sizes.judged // 4, 1))
@@ -91,7 +94,7 @@ def _processor_seconds(sizes: Sizes, config: ExpertsConfig) -> float:
 def _memory(sizes: Sizes, config: ExpertsConfig) -> float:
     """Return the bytes of the program, of the log, of the logistic expert, of replays and of the model."""
     d, width = config.logistic_dim, TABLES * (config.linear_dim + 1) + GRADINGS * (config.logistic_dim + 2)
-    _, n_users = sizes.iteration(sizes.fitted, d)
+    n_users = sizes.logistic_users(sizes.fitted)
     block = min(sizes.fitted, 32_768) * (d + 1) * (d + 2) * 8.0
     fit = 24.0 * GRADINGS * sizes.fitted * (d + 1) + 20.0 * n_users * d * d + block
     replay = 40.0 * MOST_USERS * sizes.judged

@@ -38,8 +38,8 @@ class Fits:
     ) -> None:
         self.everything = everything
         """The log including the rare items, which `log` leaves out and the model has; None: no rare items."""
-        self.earlier: LogisticExpert | None = None
-        """Logistic expert of most of the same users, from which a few more iterations are enough."""
+        self.earlier: Fits | None = None
+        """Experts of most of the same users, from which little more work is enough."""
         self.log, self.config, self.reward, self.say = log, config, reward, say
         self.checkpoint = checkpoint or Checkpoint()
         self.above, self.below = grade_thresholds(*log.levels, reward.threshold) if config.grades else ((), ())
@@ -58,7 +58,13 @@ class Fits:
             if found is None:
                 self.say("linear expert", 0, 1)
                 config = self.config
-                expert = fit_linear_on(self.log.executor, self._held_rows(), config.linear_dim, seed=config.seed)
+                expert = fit_linear_on(
+                    self.log.executor,
+                    sum(self._held_rows()),
+                    config.linear_dim,
+                    seed=config.seed,
+                    start=self.earlier.linear() if self.earlier else None,
+                )
                 self.checkpoint.save("linear", vars(expert))
             self._linear = expert if found is None else LinearExpert(**found)
         return self._linear
@@ -83,8 +89,8 @@ class Fits:
             self._logistic = fit_logistic(
                 self._exposures(sample),
                 [sample.table(rows, threshold) for threshold in grades],
-                self.earlier or self.linear(),
-                config if self.earlier is None else replace(config, iterations=-(-config.iterations // 3)),
+                self.earlier.logistic() if self.earlier else self.linear(),
+                config,
                 progress=lambda done, total: self.say("logistic expert", done, total),
                 executor=log.executor,
                 checkpoint=self.checkpoint,

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import svd
-from scipy.sparse.linalg import LinearOperator, eigsh
 
-from igcf.arrays import FloatArray, IntArray
+from igcf.arrays import Float32Array, FloatArray, IntArray
+from igcf.graph.sparse_products import sparse_product
 from igcf.training.experts.executor import Executor, Worker
 
+BLOCKS, WIDTH = 8, 24
+"""Blocks and vectors per block of the Krylov space in which the components are sought."""
 FLAT = 1e-12  # distance from 0 or 1 below which a column of zeros and ones is constant
 
 
@@ -35,33 +36,32 @@ class LinearRows:
     """Rows of some users over the columns of all tables; its methods are a worker's share of a computation."""
 
     def __init__(self, tables: Sequence[sp.csr_array]) -> None:
-        self.Z = sp.hstack(tables, format="csr").astype(np.float64)
-        self.means = np.zeros(self.Z.shape[1])
+        self.rows = sp.csr_array(sp.hstack(tables, format="csr"), dtype=np.float32)
+        self.columns = sp.csr_array(self.rows.T)
+        self.means = np.zeros(self.rows.shape[1])
 
     def column_sums(self) -> FloatArray:
         """Return the sum of each column."""
-        return np.asarray(self.Z.sum(axis=0))
+        return np.asarray(self.rows.sum(axis=0, dtype=np.float64))
 
     def centre(self, means: FloatArray) -> None:
         """Take over the means of all columns, of all users."""
         self.means = means
 
-    def forward(self, v: FloatArray) -> FloatArray:
-        """Return the centred rows times a vector of the columns."""
-        return np.asarray(self.Z @ v - self.means @ v)
+    def projected(self, basis: Float32Array) -> Float32Array:
+        """Return the centred rows times some vectors of the columns."""
+        return np.asarray(sparse_product(self.rows, basis) - (self.means @ basis).astype(np.float32))
 
-    def backward(self, u: FloatArray) -> FloatArray:
-        """Return the transposed rows times a vector of these users."""
-        return np.asarray(self.Z.T @ u - self.means * u.sum())
+    def squared(self, basis: Float32Array) -> Float32Array:
+        """Return the products of all columns with each other, times some vectors of the columns."""
+        found = self.projected(basis)
+        centre = np.outer(self.means, found.sum(axis=0, dtype=np.float64)).astype(np.float32)
+        return np.asarray(sparse_product(self.columns, found) - centre)
 
-    def forward_and_back(self, v: FloatArray) -> FloatArray:
-        """Return the products of all columns with each other, times a vector."""
-        return self.backward(self.forward(v))
-
-    def projected(self, basis: FloatArray, reduced: bool) -> FloatArray:
-        """Return the rows in a basis; `reduced` to a triangle that has the same products."""
-        found = np.column_stack([self.forward(column) for column in basis.T])
-        return np.asarray(np.linalg.qr(found, mode="r")) if reduced else found
+    def gram(self, basis: Float32Array) -> FloatArray:
+        """Return the products with each other of the rows in a basis."""
+        found = self.projected(basis).astype(np.float64)
+        return np.asarray(found.T @ found)
 
 
 def on_rows(worker: Worker, method: str, *arguments: Any) -> Any:
@@ -76,60 +76,43 @@ def fit_linear(tables: Sequence[sp.csr_array], dim: int, *, seed: int = 0) -> Li
     Args:
         tables: Zeros and ones of shape (users, items) each, the successes first.
         dim: Number d of components; fewer where the log has no more.
-        seed: Seed of the vector that the iteration starts from.
+        seed: Seed of the vectors that the iteration starts from.
     """
     worker = Worker()
     worker.linear = LinearRows(tables)
-    return fit_linear_on(Executor(worker), [tables[0].shape[0]], dim, seed=seed)
+    return fit_linear_on(Executor(worker), tables[0].shape[0], dim, seed=seed)
 
 
-def fit_linear_on(executor: Executor, n_users: Sequence[int], dim: int, *, seed: int = 0) -> LinearExpert:
-    """Compute the components of rows that workers hold (`hold_rows`), as `fit_linear` does; `n_users` of each."""
-    total = sum(n_users)
-    means = _added(executor.call(on_rows, "column_sums")) / total
+def fit_linear_on(
+    executor: Executor, n_users: int, dim: int, *, seed: int = 0, start: LinearExpert | None = None
+) -> LinearExpert:
+    """Compute the components of the rows of users that workers hold (`hold_rows`), as `fit_linear` does.
+
+    `start` is the result for most of the same users, from which one product is enough.
+    """
+    means = _added(executor.call(on_rows, "column_sums")) / n_users
     executor.call(on_rows, "centre", means)
-    shape = (total, len(means))
-    dim = min(dim, min(shape) - 1)
+    dim = min(dim, n_users - 1, len(means) - 1)
     if dim < 1 or ((means < FLAT) | (means > 1.0 - FLAT)).all():  # one user, or all alike: nothing varies
         return LinearExpert(means, np.zeros((len(means), 1)), np.zeros(len(means)))
-    size, axes = _leading(executor, n_users, shape, dim, np.random.default_rng(seed).standard_normal(min(shape)))
-    order = np.argsort(-size)
-    axes, size = axes[order], size[order]
+    first = np.random.default_rng(seed).standard_normal((len(means), WIDTH)) if start is None else start.loadings
+    basis = _basis(executor, first, 2 * first.shape[1] if start else BLOCKS * WIDTH)
+    squares, turn = np.linalg.eigh(_added(executor.call(on_rows, "gram", basis)))
+    axes = (basis @ turn[:, : -dim - 1 : -1]).T
     signs = np.sign(axes[np.arange(dim), np.abs(axes).argmax(axis=1)])  # a sign of its own would differ by machine
-    loadings = axes.T * (signs * size / np.sqrt(total))
+    loadings = axes.T * (signs * np.sqrt(np.maximum(squares[: -dim - 1 : -1], 0.0) / n_users))
     residuals = np.maximum(means * (1.0 - means) - (loadings**2).sum(axis=1), 0.0)  # z * z = z
     return LinearExpert(means, loadings, residuals)
 
 
-def _leading(
-    executor: Executor, n_users: Sequence[int], shape: tuple[int, int], dim: int, start: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the largest singular values and their axes (dim, columns), by the steps of `scipy.sparse.linalg.svds`.
-
-    The iteration runs over vectors of the shorter side: of the columns where there are more users, so that vectors of
-    users stay where they are, or of the users.
-    """
-    ends = np.cumsum(n_users)[:-1]
-
-    def over_columns(v: FloatArray) -> FloatArray:
-        return _added(executor.call(on_rows, "forward_and_back", v.ravel()))
-
-    def back(u: FloatArray) -> FloatArray:
-        return _added(executor.call(on_rows, "backward", each=[(piece,) for piece in np.split(u.ravel(), ends)]))
-
-    def over_users(u: FloatArray) -> FloatArray:
-        return np.concatenate(executor.call(on_rows, "forward", back(u)))
-
-    has_more_users = shape[0] >= shape[1]
-    n = min(shape)
-    products = LinearOperator((n, n), matvec=over_columns if has_more_users else over_users, dtype=np.float64)
-    basis = np.linalg.qr(eigsh(products, k=dim, v0=start)[1])[0]
-    if has_more_users:
-        rows = np.concatenate(executor.call(on_rows, "projected", basis, executor.size > 1))
-        _, size, turn = svd(rows, full_matrices=False, overwrite_a=True)
-        return size[::-1], turn[::-1] @ basis.T
-    axes, size, _ = svd(np.column_stack([back(column) for column in basis.T]), full_matrices=False, overwrite_a=True)
-    return size[::-1], axes[:, ::-1].T
+def _basis(executor: Executor, first: FloatArray, size: int) -> Float32Array:
+    """Return an orthonormal basis of vectors of the columns and their products: a block Krylov space."""
+    size, width = min(size, len(first)), first.shape[1]
+    basis = np.linalg.qr(first.astype(np.float32))[0]
+    while basis.shape[1] < size:
+        more = _added(executor.call(on_rows, "squared", np.ascontiguousarray(basis[:, -width:])))
+        basis = np.linalg.qr(np.column_stack([basis, more]))[0][:, :size]
+    return np.ascontiguousarray(basis)
 
 
 def hold_rows(worker: Worker, thresholds: Sequence[float], items: IntArray | None, without: IntArray) -> int:

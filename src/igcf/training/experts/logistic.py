@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.config import ExpertsConfig
 from igcf.training.checkpoint import Checkpoint
-from igcf.training.experts.executor import BLOCK, Executor, ranges
+from igcf.training.experts.executor import BLOCK, Executor, in_blocks, ranges
 from igcf.training.experts.linear import LinearExpert
 from igcf.training.experts.logistic_steps import (
     WITHOUT_OPINION,
@@ -31,9 +31,8 @@ from igcf.training.experts.logistic_steps import (
 DENSE_CELLS = 40_000_000
 FEWEST_USERS = 2_000
 """A log with more than `DENSE_CELLS` user-item pairs is learned from as many users as fit, drawn at random."""
-FEW_USERS, FEW_REACTIONS, LAST_ITERATIONS = 1_000, 20, 4
-"""The first iterations see a quarter of the users, at least so many, and so many reactions per item; the last ones see
-all."""
+FEW_USERS, FEW_REACTIONS = 1_000, 20
+"""The first iterations see a quarter of the users, at least so many, and so many reactions per item."""
 LARGEST_START = 3.0  # largest slope of a logit at the start of the iteration
 
 
@@ -81,7 +80,7 @@ class _Fit:
         """Posterior variances, (users, d): omega uses diagonals only, because `whiten` makes the rest small."""
         self.moments: Float32Array | None = None  # upper triangles of E[u u'], shape (users, (d + 1)(d + 2) / 2)
 
-    def user_step(self) -> tuple[FloatArray, FloatArray]:
+    def user_step(self) -> tuple[FloatArray, Float32Array]:
         """Compute users' posteriors: means (users, d) and covariances (users, d, d)."""
         each = [
             (users, self.means[users], self.variances[users])
@@ -91,13 +90,13 @@ class _Fit:
         means, covs = (np.concatenate([part[place] for part in found]) for place in range(2))
         return means, covs
 
-    def whiten(self, means: FloatArray, covs: FloatArray) -> None:
+    def whiten(self, means: FloatArray, covs: Float32Array) -> None:
         """Make the population of users N(0, I) again by moving its mean and covariance into the items' vectors.
 
         The axes are turned so that the mean posterior covariance is diagonal.
         """
         d = means.shape[1]
-        centre, spread = means.mean(axis=0), covs.mean(axis=0)
+        centre, spread = means.mean(axis=0), covs.mean(axis=0, dtype=np.float64)
         deviations = means - centre
         root = np.linalg.cholesky(deviations.T @ deviations / len(means) + spread)
         inverse = np.linalg.inv(root)
@@ -105,14 +104,20 @@ class _Fit:
         root, inverse = root @ axes, axes.T @ inverse
         self.vectors[:, :, d] += self.vectors[:, :, :d] @ centre
         self.vectors[:, :, :d] = self.vectors[:, :, :d] @ root
-        users = np.column_stack([deviations @ inverse.T, np.ones(len(means))])
-        covs = inverse @ covs @ inverse.T
-        moments = users[:, :, None] * users[:, None, :]
-        moments[:, :d, :d] += covs
-        upper = np.triu_indices(d + 1)
-        self.moments = moments[:, upper[0], upper[1]].astype(np.float32)
-        self.means = users.astype(np.float32)
-        self.variances = np.einsum("uii->ui", covs).astype(np.float32)
+        self.means = np.column_stack([deviations @ inverse.T, np.ones(len(means))]).astype(np.float32)
+        first, turn = np.triu_indices(d + 1), inverse.astype(np.float32)
+        moments = np.empty((len(means), len(first[0])), dtype=np.float32)
+        variances = np.empty((len(means), d), dtype=np.float32)
+
+        def turned(block: slice) -> None:
+            own = turn @ covs[block] @ turn.T
+            variances[block] = np.einsum("uii->ui", own)
+            products = self.means[block][:, :, None] * self.means[block][:, None, :]
+            products[:, :d, :d] += own
+            moments[block] = products[:, first[0], first[1]]
+
+        in_blocks(turned, len(means))
+        self.moments, self.variances = moments, variances
 
     def item_step(self, penalty: float) -> None:
         """Regress every item on the users' moments with a ridge that pulls constants to the logit of a share."""
@@ -140,7 +145,7 @@ def fit_logistic(
         exposures: Ones where there is a reaction, `WITHOUT_OPINION` where it has no value, shape (users, items).
         gradings: Ones where the reaction is good enough, one table per grading, the successes first.
         start: The linear expert; its loadings are the first directions, or the result of an earlier fit.
-        config: The settings `logistic_dim`, `iterations`, `penalty` and `seed`.
+        config: The settings `logistic_dim`, `iterations` (a log of many users takes fewer), `penalty` and `seed`.
         progress: Called with the number of finished iterations and their total.
         executor: Workers that share users and items; None: this process.
         checkpoint: Where the state is kept after every iteration, and found again.
@@ -148,7 +153,8 @@ def fit_logistic(
     checkpoint = checkpoint or Checkpoint()
     state = checkpoint.load("logistic")
     done, expert = 0, start
-    for users, until in _phases(exposures, config, is_new=isinstance(start, LinearExpert)):
+    phases = _phases(exposures, config, is_new=isinstance(start, LinearExpert))
+    for users, until in phases:
         if state is not None and int(state["done"]) >= until:
             done, expert = until, LogisticExpert(state["vectors"])
             continue
@@ -164,25 +170,35 @@ def fit_logistic(
             reached = {"done": np.array(iteration + 1), "vectors": fit.vectors, "means": fit.means}
             checkpoint.save("logistic", {**reached, "variances": fit.variances})
             if progress is not None:
-                progress(iteration + 1, config.iterations)
+                progress(iteration + 1, phases[-1][1])
         done, expert = until, LogisticExpert(fit.vectors)
     assert isinstance(expert, LogisticExpert)  # noqa: S101
     return expert
 
 
-def _phases(exposures: sp.csr_array, config: ExpertsConfig, *, is_new: bool) -> list[tuple[IntArray, int]]:
-    """Return the users of the first iterations and of the last ones, each with the iteration that ends them.
+def schedule(n_users: int, n_items: int, n_reactions: int, iterations: int, *, is_new: bool) -> list[tuple[int, int]]:
+    """Return how many of the users each phase of a fit sees, and the number of iterations at its end.
 
-    Far from the solution a part of the users gives the direction as well as all of them.
+    Far from the solution a part of many users gives the direction as well as all of them, and near it two iterations
+    with all are enough. A fit that is not new starts from one of most of the same users.
     """
+    few = max(FEW_USERS, n_users // 4, n_users * n_items * FEW_REACTIONS // max(n_reactions, 1))
+    if few >= n_users:
+        return [(n_users, iterations if is_new else -(-iterations // 3))]
+    if not is_new or iterations <= 2:
+        return [(n_users, iterations if is_new else 1)]
+    first = 2 * iterations // 5
+    return [(few, first), (n_users, first + 2)]
+
+
+def _phases(exposures: sp.csr_array, config: ExpertsConfig, *, is_new: bool) -> list[tuple[IntArray, int]]:
+    """Return the users of each phase, and the number of iterations at its end."""
     n_users, n_items = exposures.shape
     users = sampled_users(n_users, n_items, seed=config.seed)
-    few = max(FEW_USERS, len(users) // 4, n_users * n_items * FEW_REACTIONS // max(exposures.nnz, 1))
-    first = config.iterations - LAST_ITERATIONS
-    if not is_new or first <= 0 or few >= len(users):
-        return [(users, config.iterations)]
-    drawn = np.sort(np.random.default_rng([config.seed, 1]).choice(users, few, replace=False))
-    return [(drawn, first), (users, config.iterations)]
+    n_reactions = exposures.nnz * len(users) // max(n_users, 1)
+    sizes = schedule(len(users), n_items, n_reactions, config.iterations, is_new=is_new)
+    rng = np.random.default_rng([config.seed, 1])
+    return [(users if n == len(users) else np.sort(rng.choice(users, n, replace=False)), until) for n, until in sizes]
 
 
 def _logits(exposures: sp.csr_array, gradings: Sequence[sp.csr_array]) -> FloatArray:

@@ -79,7 +79,7 @@ def hold_sample(worker: Worker, sample: Sample) -> None:
 
 def user_posteriors(
     worker: Worker, all_vectors: FloatArray, rows: slice, means: Float32Array, variances: Float32Array
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, Float32Array]:
     """Compute some users' posteriors: precision I + sum omega x x', information sum (y - 1/2 - omega b) x."""
     sample, users = _sample(worker), Users(means, variances)
     d, first = all_vectors.shape[2] - 1, np.triu_indices(all_vectors.shape[2])
@@ -107,12 +107,13 @@ def user_posteriors(
         upper += csr_product(indptr, indices, weights, _products(vectors, first))
         information += csr_product(indptr, indices, residuals[number], vectors[:, :d])
     found = np.empty((len(means), d))
-    covs = np.empty((len(means), d, d))
+    covs = np.empty((len(means), d, d), dtype=np.float32)
 
     def solve(block: slice) -> None:
         gram = symmetric(upper[block], d + 1)
-        covs[block] = np.linalg.inv(gram[:, :d, :d] + np.eye(d))
-        found[block] = np.einsum("uij,uj->ui", covs[block], information[block] - gram[:, :d, d])
+        inverse = np.linalg.inv(gram[:, :d, :d] + np.eye(d))
+        found[block] = np.einsum("uij,uj->ui", inverse, information[block] - gram[:, :d, d])
+        covs[block] = inverse
 
     in_blocks(solve, len(upper))
     return found, covs

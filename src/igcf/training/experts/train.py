@@ -141,7 +141,7 @@ def _chosen(
     holdout = fits if rest is fits.log else fits.of(rest, checkpoint)
     temperature, precision = best_temperature(holdout, truth, players)
     if holdout is not fits and rest.n_items == fits.log.n_items:
-        fits.earlier = holdout.logistic()
+        fits.earlier = holdout
     return holdout, temperature, precision
 
 
