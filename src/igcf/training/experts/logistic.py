@@ -186,7 +186,7 @@ def schedule(n_users: int, n_items: int, n_reactions: int, iterations: int, *, i
     if few >= n_users:
         return [(n_users, iterations if is_new else -(-iterations // 3))]
     if not is_new or iterations <= 2:
-        return [(n_users, iterations if is_new else 1)]
+        return [(n_users, min(iterations, 2))]
     first = 2 * iterations // 5
     return [(few, first), (n_users, first + 2)]
 
