@@ -226,8 +226,6 @@ def _is_plain(value: Any) -> bool:
 
 def parsed_value(what: str, name: str, kind: Kind, value: Any) -> Any:
     """Return a checked value in the form of its kind: a tuple of texts, a number, a time; None: unknown."""
-    if kind == "category" and type(value) is str and value:
-        return (value.strip(),)
     several = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
     several = [each for each in several if each is not None and each != ""]
     if not several:

@@ -129,7 +129,9 @@ class Times:
         """Return times as integers, null where missing, and whether fractions made them microseconds."""
         column = _categories_as_text(column)
         if column.dtype == pl.String:
-            column = self._from_text(column.str.strip_chars().replace("", None))
+            whole = column.cast(pl.Int64, strict=False)
+            is_plain = not self.formats and whole.null_count() == column.null_count()
+            column = whole if is_plain else self._from_text(column.str.strip_chars().replace("", None))
         if column.dtype.is_temporal():
             column = cast_or_null(column, pl.Datetime("us")).cast(pl.Int64)
             return (column, True) if (column % 1_000_000 != 0).any() else (column // 1_000_000, False)

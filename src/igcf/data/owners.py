@@ -25,6 +25,7 @@ from igcf.item import Item
 YEAR = r"\((\d{4})\)\s*$"
 RATINGS = ("user", "item", "value", "timestamp")
 MATRIX = ("small_matrix.csv", "small_matrix.csv.gz")
+LATIN = "latin-1"
 VIDEO_TAGS = "item_categories.csv"
 VOTE_DATE = "%m/%d/%y %H:%M:%S"
 VOTES, TRIPLE = ("Vote.txt", "vote.txt"), ("eachmovie_triple", "eachmovie_triple.gz")
@@ -60,11 +61,13 @@ def _required(path: Path, *names: str) -> Opener:
     return found
 
 
-def _table(path: Path, file: str | Opener, names: Sequence[str], separator: str = "\t") -> pl.DataFrame:
+def _table(
+    path: Path, file: str | Opener, names: Sequence[str], separator: str = "\t", encoding: str | None = None
+) -> pl.DataFrame:
     """Read a table without header, a member of `path` or what opens it; the columns after those with `names` too."""
     opener = _required(path, file) if isinstance(file, str) else file
     source = f"{path}: {file}" if isinstance(file, str) else path
-    table = TextTable(path, Columns(separator=separator, has_header=False, encoding="latin-1"), opener=opener)
+    table = TextTable(path, Columns(separator=separator, has_header=False, encoding=encoding), opener=opener)
     if len(table.names) < min(len(names), 3):
         raise DataError(f"{source} has {len(table.names)} columns; expected {', '.join(names)}")
     return pl.concat(table.frames()).rename(dict(zip(table.names, names, strict=False)))
@@ -73,9 +76,9 @@ def _table(path: Path, file: str | Opener, names: Sequence[str], separator: str 
 def read_movielens_100k(path: Path) -> Interactions:
     """Read `ml-100k.zip` or the folder `ml-100k`; titles and genres from `u.item` and `u.genre`."""
     log = read_table(_table(path, "u.data", RATINGS), name="ml-100k", source=f"{path}: u.data")
-    genres = _table(path, "u.genre", ("genre", "number"), "|")["genre"].to_list()
+    genres = _table(path, "u.genre", ("genre", "number"), "|", LATIN)["genre"].to_list()
     names = ("id", "title", "released", "shown", "address", *genres)
-    films = _table(path, "u.item", names, "|")
+    films = _table(path, "u.item", names, "|", LATIN)
     flags = [pl.when(pl.col(genre) == "1").then(pl.lit(genre)) for genre in genres]
     log = _with_films(log, films.select("id", "title", categories=pl.concat_list(flags).list.drop_nulls()))
     return _with_people(log, path, "u.user", "|", ("user", "age", "gender", "occupation"))
@@ -84,7 +87,7 @@ def read_movielens_100k(path: Path) -> Interactions:
 def read_movielens_1m(path: Path) -> Interactions:
     """Read `ml-1m.zip` or the folder `ml-1m`; titles and genres from `movies.dat`."""
     log = read_table(_table(path, "ratings.dat", RATINGS, "::"), name="ml-1m", source=f"{path}: ratings.dat")
-    films = _table(path, "movies.dat", ("id", "title", "categories"), "::")
+    films = _table(path, "movies.dat", ("id", "title", "categories"), "::", LATIN)
     log = _with_films(log, films.with_columns(pl.col("categories").str.split("|")))
     return _with_people(log, path, "users.dat", "::", ("user", "gender", "age", "occupation"))
 
@@ -99,7 +102,7 @@ def _with_people(log: Interactions, path: Path, file: str, separator: str, names
     """Add the attributes of the users, where the archive has them."""
     if _member(path, file) is None:
         return log
-    people = _table(path, file, names, separator)
+    people = _table(path, file, names, separator, LATIN)
     if set(names) - set(people.columns):
         raise DataError(f"{path}: {file}: expected the columns {', '.join(names)} in every row")
     if separator == "::":

@@ -22,8 +22,6 @@ class Record(NamedTuple):
     how: str | None = None
     """None: by the rules of CSV; `escaped`, `stray`, `several-lines`, `short`; `wrong`: not at all."""
     n_lines: int = 1
-    n_columns: int = 0
-    """Number of columns of a row that is wrong."""
     broken: tuple[int, ...] = ()
     """Columns with a field that spans lines."""
 
@@ -86,7 +84,7 @@ class Grammar:
         fields = cells(line, self.separator)
         if len(fields) < self.n_columns and not _is_open(line):
             return Record(self.text([*fields, *[""] * (self.n_columns - len(fields))]), "short")
-        return Record(line, "wrong", n_columns=len(fields))
+        return Record(line, "wrong")
 
 
 def records(

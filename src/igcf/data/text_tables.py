@@ -209,9 +209,10 @@ class TextTable:
         wrong = [(row, record) for row, record in odd if record.how == "wrong"]
         if wrong:
             row, record = wrong[0]
+            n_columns = len(cells(record.text, self._grammar.separator))
             raise DataError(
                 f"{self.path} cannot be read as CSV: {len(wrong):,} row{'s' if len(wrong) > 1 else ''} with another "
-                f"number of columns than {len(self.names)}, first row {row:,} with {record.n_columns}: "
+                f"number of columns than {len(self.names)}, first row {row:,} with {n_columns}: "
                 f"{quoted(record.text)}; quote fields that hold the separator and write quotes inside them twice",
                 rows=[row for row, _ in wrong[:5]],
             )
