@@ -6,7 +6,6 @@ from igcf.online import Belief
 from igcf.training.variational.objective import curvature
 from igcf.training.variational.pairs import Pairs
 from igcf.training.variational.population import (
-    Linear,
     UserSums,
     Vectors,
     logits_as_rewards,
@@ -61,8 +60,8 @@ def test_binary_reaction_in_reward_units_is_the_bounded_logistic_update() -> Non
     prior = Belief(np.array([0.3, -0.2, 0.1]), np.diag([1.0, 2.0, 0.5]))
     xi = 1.7
     lam = curvature(xi)
-    linear = logits_as_rewards(Linear(items, None, prior.mean, prior.cov), xi)
-    lifted = Belief(linear.prior_mean, linear.prior_cov).updated(linear.item_vectors[2].astype(float), 1.0, 2 * lam)
+    vectors, mean, cov = logits_as_rewards(Vectors(items, sums()), prior.mean, prior.cov, xi)
+    lifted = Belief(mean, cov).updated(vectors.items[2].astype(float), 1.0, 2 * lam)
     logit = prior.updated(items[2].astype(float), 0.5 / (2 * lam), 1 / (2 * lam))
     np.testing.assert_allclose(lifted.mean[:3], logit.mean, rtol=1e-5)
     np.testing.assert_allclose(lifted.cov[:3, :3], logit.cov, rtol=1e-5, atol=1e-7)
@@ -70,9 +69,9 @@ def test_binary_reaction_in_reward_units_is_the_bounded_logistic_update() -> Non
 
 
 def test_binary_predictions_keep_the_order_of_the_logits() -> None:
-    linear = Linear(users(9), users(9) ** 2, np.array([0.3, -0.2, 0.1]), np.eye(3))
-    lifted = logits_as_rewards(linear, 2.0)
-    logits, rewards = linear.item_vectors @ linear.prior_mean, lifted.item_vectors @ lifted.prior_mean
+    vectors, mean = Vectors(users(9), sums(), users(9) ** 2), np.array([0.3, -0.2, 0.1])
+    lifted, lifted_mean, _ = logits_as_rewards(vectors, mean, np.eye(3), 2.0)
+    logits, rewards = vectors.items @ mean, lifted.items @ lifted_mean
     np.testing.assert_allclose(rewards, 0.5 + 2 * curvature(2.0) * logits, rtol=1e-5)
     assert lifted.item_variances is not None
     assert not lifted.item_variances[:, 3].any()

@@ -6,7 +6,7 @@ prior. Hence w = (sum s f f' + penalty)^-1 sum f (mu - m0), and its covariance i
 how well their vector is known. Everything follows from sums over users (docs/maths.md, section Who and when).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -87,9 +87,7 @@ def fit_attributes(vectors: UserVectors, table: UserTable, user_ids: list[str], 
     encoder = table.encoder(user_ids) if len(user_ids) >= FEWEST_USERS else Encoder(())
     F = encoded(encoder, lambda name: table.values_of(name, user_ids), len(user_ids))
     problem = _Problem.from_users(vectors, F, np.random.default_rng(seed).permutation(len(F)) % FOLDS)
-    penalties, worth = choose_penalties(problem.gains, encoder)
-    worth |= {name: Worth(None, 0.0, 0.0) for name in table.kinds if name not in worth}
-    used = encoder.without([name for name, each in worth.items() if each.penalty is None])
+    penalties, worth, used = choose_penalties(problem.gains, encoder, table.kinds)
     kept = np.flatnonzero(np.isfinite(penalties))
     final, projection = problem.columns(kept), identified(used)
     spread = final.F.T @ final.F / max(len(F), 1)
@@ -180,11 +178,12 @@ class _Problem:
 
 
 def choose_penalties(
-    gains: Callable[[FloatArray], FloatArray], encoder: Encoder
-) -> tuple[FloatArray, dict[str, Worth]]:
-    """Choose the penalty of each attribute on held-out users; return it per column, and each attribute's worth.
+    gains: Callable[[FloatArray], FloatArray], encoder: Encoder, names: Iterable[str]
+) -> tuple[FloatArray, dict[str, Worth], Encoder]:
+    """Choose the penalty of each attribute on held-out users; return it per column, what each is worth, and those used.
 
-    `gains` returns what weights with some penalties, one per column, add to the likelihood of held-out users.
+    `gains` returns what weights with some penalties, one per column, add to the likelihood of held-out users; `names`
+    are those of all columns of the table, also of those that cannot be encoded.
     """
     penalties = np.full(encoder.n_columns, START)
 
@@ -197,17 +196,18 @@ def choose_penalties(
         for span in encoder.spans:
             found = [float(gains_with(span, penalty).sum()) for penalty in PENALTIES]
             penalties[span] = PENALTIES[int(np.argmax(found))]
-    worth: dict[str, Worth] = {}
     for span in encoder.spans:
         gain, error = _difference(gains(penalties), gains_with(span, np.inf))
         if gain <= LEAST_T * error:
             penalties[span] = np.inf
+    worth = {}
     for name, span in zip(encoder.names, encoder.spans, strict=True):
         penalty = float(penalties[span.start])
         is_used = bool(np.isfinite(penalty))
         gain, error = _difference(gains_with(span, penalty if is_used else START), gains_with(span, np.inf))
         worth[name] = Worth(penalty if is_used else None, gain, error)
-    return penalties, worth
+    worth |= {name: Worth(None, 0.0, 0.0) for name in names if name not in worth}
+    return penalties, worth, encoder.without([name for name, each in worth.items() if each.penalty is None])
 
 
 def _difference(a: FloatArray, b: FloatArray) -> tuple[float, float]:

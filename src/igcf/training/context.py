@@ -16,7 +16,7 @@ import numpy as np
 from igcf.arrays import FloatArray, IntArray, covariance_root
 from igcf.data.interactions import Interactions
 from igcf.model import Model
-from igcf.model.attribute_prior import AttributePrior, Worth
+from igcf.model.attribute_prior import AttributePrior
 from igcf.training.attribute_prior import choose_penalties, encoded, identified
 
 FOLDS = 10
@@ -34,9 +34,7 @@ def with_context(model: Model, data: Interactions, *, seed: int = 0) -> Model:
     span = linear.span
     live = np.flatnonzero(np.diagonal(model.prior_cov[span, span]) > 0)
     problem = _Sums.from_log(model, data, F, live, np.random.default_rng(seed))
-    penalties, worth = choose_penalties(problem.gains, encoder)
-    worth |= {name: Worth(None, 0.0, 0.0) for name in data.context.kinds if name not in worth}
-    used = encoder.without([name for name, each in worth.items() if each.penalty is None])
+    penalties, worth, used = choose_penalties(problem.gains, encoder, data.context.kinds)
     found, covs = problem.fit(penalties)
     projection, own = identified(used), F[:, np.isfinite(penalties)]
     weights, errors = np.zeros((model.dim, used.n_columns)), np.zeros((model.dim, used.n_columns))

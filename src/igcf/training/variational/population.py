@@ -103,32 +103,21 @@ def root_mean_square(users: UserSums) -> float:
     return math.sqrt(float(users.scores.sum()) / n) if n else 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Linear:
-    """Linear-Gaussian view of a model in reward units."""
-
-    item_vectors: Float32Array
-    item_variances: Float32Array | None
-    prior_mean: FloatArray
-    prior_cov: FloatArray
-
-
-def logits_as_rewards(linear: Linear, xi: float) -> Linear:
-    """Rewrite a model of logits x, from binary feedback, so that its predictions are rewards.
+def logits_as_rewards(
+    vectors: Vectors, mean: FloatArray, cov: FloatArray, xi: float
+) -> tuple[Vectors, FloatArray, FloatArray]:
+    """Rewrite vectors and prior of logits x, from binary feedback, so that predictions are rewards.
 
     The quadratic bound of the logistic likelihood around xi makes a reaction r in {0, 1} a Gaussian observation
     (r - 1/2) / (2 lambda) of x with variance 1 / (2 lambda), lambda = tanh(xi / 2) / (4 xi); equivalently r is one of
     1/2 + 2 lambda x with variance 2 lambda. The constant 1/2 becomes one more coordinate that is known exactly.
     """
     slope = 2 * curvature(xi)
-    items = np.column_stack([slope * linear.item_vectors, np.full(len(linear.item_vectors), 0.5)]).astype(np.float32)
-    variances = linear.item_variances
+    items = np.column_stack([slope * vectors.items, np.full(len(vectors.items), 0.5)]).astype(np.float32)
+    variances = vectors.item_variances
     if variances is not None:
         variances = np.column_stack([slope**2 * variances, np.zeros(len(variances))]).astype(np.float32)
-    d = len(linear.prior_mean)
-    cov = np.zeros((d + 1, d + 1))
-    cov[:d, :d] = linear.prior_cov
-    return Linear(items, variances, np.append(linear.prior_mean, 1.0), cov)
+    return replace(vectors, items=items, item_variances=variances), np.append(mean, 1.0), np.pad(cov, (0, 1))
 
 
 NOISE_FACTORS = (0.25, 0.5, 2.0)  # candidates for the noise variance, as multiples of the estimate

@@ -19,7 +19,6 @@ from igcf.training.selection import most_active, validation_table
 from igcf.training.variational.objective import curvature
 from igcf.training.variational.pairs import TrainingPairs
 from igcf.training.variational.population import (
-    Linear,
     OnlineSettings,
     Vectors,
     logits_as_rewards,
@@ -85,14 +84,13 @@ class GraphTrainingData:
     ) -> Model:
         """Build the model that the online phase starts from."""
         mean, cov = meta_distribution(vectors.users, gamma=online.gamma)
-        linear = Linear(vectors.items, vectors.item_variances, mean, cov)
         if online.xi is not None:
-            linear = logits_as_rewards(linear, online.xi)
+            vectors, mean, cov = logits_as_rewards(vectors, mean, cov, online.xi)
         return Model(
-            item_vectors=linear.item_vectors,
-            item_variances=linear.item_variances,
-            prior_mean=linear.prior_mean,
-            prior_cov=linear.prior_cov,
+            item_vectors=vectors.items,
+            item_variances=vectors.item_variances,
+            prior_mean=mean,
+            prior_cov=cov,
             noise_var=online.noise_var,
             item_ids=self.data.item_ids,
             titles=self.data.titles,
