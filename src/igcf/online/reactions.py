@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from copy import copy
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +29,9 @@ class Event(NamedTuple):
     is_skip: bool = False
 
 
+_made = partial(tuple.__new__, Event)  # `Event._make` without a Python call per reaction
+
+
 class Evidence:
     """Reactions of one user; a new reaction to an item replaces the one before, also that of the logged record."""
 
@@ -39,6 +44,11 @@ class Evidence:
         rows = model.item_rows([item_id for item_id, _ in past.history])
         values = model.reward.checked_all([value for _, value in past.history])
         contexts = {model.known_row(item_id): context for item_id, context in past.contexts.items()}
+        if not (contexts or self.logged) and len(set(rows)) == len(rows):  # the usual case takes no call per reaction
+            rest = repeat(None), repeat(True), repeat(None), repeat(False)
+            self._events = list(map(_made, zip(rows, values, *rest, strict=False)))
+            self.shown = dict(zip(rows, self._events, strict=True))
+            return
         for row, value in zip(rows, values, strict=True):
             self.add(Event(row, value, contexts.get(row) or None, self.counts(row, value)))
 

@@ -8,6 +8,7 @@ Tracked --many reactions--> Tracked, computed anew
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -27,9 +28,9 @@ class Tracked:
     """Whether nothing was learned: beliefs and moments are the prior's, shared by all engines of a model, read-only."""
     n_updates: int = 0  # reactions since the moments were last computed from the beliefs
 
-    @property
+    @cached_property
     def first_user(self) -> Moments:
-        """Views of the first user's moments."""
+        """Views of the first user's moments, which take longer to make than to use."""
         return Moments(*(tuple([each[0] for each in part]) for part in self.moments))
 
     def owned(self) -> "Tracked":
