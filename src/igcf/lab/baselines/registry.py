@@ -121,8 +121,8 @@ _ALL = (
     _by_history(
         "slim",
         _loaded_late("slim", "fit_slim"),
-        {"l1": 5.0, "l2": 300.0},
-        {"l1": (1.0, 5.0, 20.0), "l2": (30.0, 100.0, 300.0, 1000.0)},
+        {"l1": 1.0, "l2": 300.0},
+        {"l1": (1.0, 5.0), "l2": (30.0, 100.0, 300.0, 1000.0)},
         packages=("numba",),
     ),
     _by_history(
@@ -157,13 +157,13 @@ _ALL = (
         "ials",
         fit_ials,
         {"factors": 64, "regularization": 0.01, "unobserved": 0.1, "exponent": 1.0, "iterations": 12},
-        {"regularization": (0.003, 0.01, 0.03, 0.1), "unobserved": (0.03, 0.1, 0.3), "factors": (64, 128)},
+        {"regularization": (0.003, 0.01, 0.03), "unobserved": (0.1, 0.3)},
     ),
     _by_history(
         "mult-vae",
         _loaded_late("vae", "fit_mult_vae"),
-        {"hidden": 300, "dim": 100, "dropout": 0.5, "kl_weight": 0.2, "steps": 600, "learning_rate": 1e-3},
-        {"steps": (300, 600, 1500), "kl_weight": (0.2, 0.5)},
+        {"hidden": 300, "dim": 100, "dropout": 0.5, "kl_weight": 0.2, "steps": 1500, "learning_rate": 1e-3},
+        {"steps": (300, 1500), "learning_rate": (1e-3, 3e-3), "dropout": (0.3, 0.5)},
         packages=("torch",),
     ),
     Method(
