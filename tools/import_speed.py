@@ -10,9 +10,9 @@ from pathlib import Path
 from igcf.data import load_dataset
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import Feedback
-from igcf.service.serving.reacting import react
 from igcf.service.settings import ServiceSettings
 from igcf.service.store.transfer import import_interactions
+from tests.service.conftest import react
 
 SINGLE = 500
 """Single reactions before the import, and as many after it."""

@@ -11,12 +11,12 @@ from igcf.data import synthetic_catalogue
 from igcf.model.files import load_model, saved_metadata
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import Feedback, RecommendationRequest
-from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import Store
 from igcf.service.store.transfer import import_interactions
 from igcf.training.gate import retrain
+from tests.service.conftest import react
 from tools.gate_power import first
 
 

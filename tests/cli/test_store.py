@@ -15,12 +15,11 @@ from igcf.data.reading import read_files
 from igcf.model import Model
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import BatchRequest, Feedback, RecommendationRequest
-from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend, recommend_to_many
 from igcf.service.settings import ServiceSettings
 from igcf.service.store import NewEvent, Store
 from igcf.service.store.transfer import import_interactions
-from tests.service.conftest import small_model
+from tests.service.conftest import react, small_model
 
 
 def run(*words: str) -> Result:

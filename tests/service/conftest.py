@@ -10,7 +10,11 @@ from fastapi.testclient import TestClient
 from igcf.model import Model, Reward
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
+from igcf.service.models.requests import Feedback
+from igcf.service.serving.group_commit import Reaction, received
+from igcf.service.serving.reacting import checked_event, refuse_conflict, store_together
 from igcf.service.settings import ServiceSettings
+from igcf.service.store.records import Receipt
 from tests.service.postgres import Cluster
 
 
@@ -28,6 +32,15 @@ def small_model(n_items: int = 200, dim: int = 8, *, seed: int = 0) -> Model:
         reward=Reward("satisfied", threshold=4.0, low=1.0, high=5.0),
         metadata={"dataset": "toy"},
     )
+
+
+def react(context: ServiceContext, user_id: str, reaction: Feedback) -> Receipt:
+    """Store one reaction without an event loop."""
+    place = context.place(user_id)
+    (outcome,) = store_together(context, [Reaction(place.served, user_id, checked_event(place, reaction))])
+    receipt = received(outcome)
+    refuse_conflict(receipt)
+    return receipt
 
 
 @pytest.fixture(scope="session")

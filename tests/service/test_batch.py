@@ -12,9 +12,8 @@ from igcf.service import batch
 from igcf.service.batch import recommend_all
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import Feedback, RecommendationRequest
-from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
-from tests.service.conftest import OpenService
+from tests.service.conftest import OpenService, react
 
 USERS = [f"user-{number}" for number in range(7)]
 

@@ -17,9 +17,8 @@ from igcf.online.exploration import AMONG
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import Feedback, RecommendationRequest
 from igcf.service.off_policy import candidate_on_audit
-from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
-from tests.service.conftest import OpenService, small_model
+from tests.service.conftest import OpenService, react, small_model
 
 SHARE = 0.4
 

@@ -16,6 +16,7 @@ from igcf.service.errors import EventConflictError, UnknownEventError
 from igcf.service.models.requests import Feedback, UserFeedback
 from igcf.service.serving import reacting
 from igcf.service.settings import ServiceSettings
+from tests.service.conftest import react
 from tools.torture.check import SCORE_TOLERANCE, TOLERANCE
 from tools.torture.results import Trial
 from tools.torture.serial import Ask, Outcome, SerialUser
@@ -109,7 +110,7 @@ def _ask(context: ServiceContext, user: str, ask: Ask) -> list[Outcome]:
         if ask.retracts is not None:
             return [("stored", reacting.retract(context, user, ask.retracts))]
         if len(ask.events) == 1:
-            receipt = reacting.react(context, user, Feedback(**_body(ask.events[0])))
+            receipt = react(context, user, Feedback(**_body(ask.events[0])))
             return [("duplicate" if receipt.duplicate else "stored", receipt.revision)]
         bodies = [UserFeedback(user=user, **_body(event)) for event in ask.events]
         results = reacting.react_batch(context, bodies).results

@@ -10,10 +10,9 @@ from igcf.errors import StoreError
 from igcf.online import Recommender
 from igcf.service.context import ServiceContext
 from igcf.service.models.requests import Feedback, RecommendationRequest
-from igcf.service.serving.reacting import react
 from igcf.service.serving.recommending import recommend
 from igcf.service.store import log as log_module
-from tests.service.conftest import OpenService
+from tests.service.conftest import OpenService, react
 
 
 def tell(context: ServiceContext, item: str, value: float | None = 5.0) -> None:

@@ -16,11 +16,11 @@ from igcf.service.models.requests import Feedback, RecommendationRequest
 from igcf.service.models.responses import ExplanationResponse, RecommendationResponse
 from igcf.service.serving.group_commit import Reaction
 from igcf.service.serving.model_swap import follow, load_and_announce
-from igcf.service.serving.reacting import checked_event, forget, react, retract, store_together
+from igcf.service.serving.reacting import checked_event, forget, retract, store_together
 from igcf.service.serving.recommending import recommend
 from igcf.service.serving.users import explanation, user_state
 from igcf.service.settings import ServiceSettings
-from tests.service.conftest import OpenService
+from tests.service.conftest import OpenService, react
 from tests.service.postgres import Cluster
 from tests.toys import ensemble_model
 

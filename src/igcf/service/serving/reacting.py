@@ -23,21 +23,11 @@ from igcf.service.store.transfer import logged_event_id
 SKIP, SHOWN = "skip", "shown"  # kinds of feedback without a value: not now, and shown without a reaction
 
 
-def react(context: ServiceContext, user_id: str, reaction: Feedback) -> responses.FeedbackReceipt:
-    """Store one reaction and learn from it; it is durable when this returns."""
-    place = context.place(user_id)
-    mine = Reaction(place.served, user_id, checked_event(place, reaction))
-    return _told(received(store_together(context, [mine])[0]))
-
-
 async def react_together(context: ServiceContext, user_id: str, reaction: Feedback) -> responses.FeedbackReceipt:
-    """Do what `react` does, in one transaction with the reactions of others that come at the same time."""
+    """Store one reaction, durably, in one transaction with those of others that come at the same time."""
     place = context.place(user_id)
     mine = Reaction(place.served, user_id, checked_event(place, reaction))
-    return _told(await context.reactions.store(mine, partial(store_together, context)))
-
-
-def _told(receipt: Receipt) -> responses.FeedbackReceipt:
+    receipt = await context.reactions.store(mine, partial(store_together, context))
     refuse_conflict(receipt)
     return responses.FeedbackReceipt(revision=receipt.revision, duplicate=receipt.duplicate, event_id=receipt.event_id)
 

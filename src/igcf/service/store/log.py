@@ -21,12 +21,10 @@ from igcf.service.store.records import (
     Appended,
     Event,
     NewEvent,
-    Payload,
     Receipt,
     UserRow,
     attributes_in,
     in_force,
-    payload,
     user_hash,
 )
 from igcf.service.store.tables import deletions, feedback, merges, recommendations, users
@@ -53,7 +51,7 @@ _LOCK_SQLITE = (  # all rows in one: the interpreter's lock is given back and ta
     "WHERE user_id IN (SELECT value FROM json_each(?))"
 )
 _STORED = (
-    "SELECT f.user_id, f.event_id, f.item_id, f.value, f.evidence, f.kind FROM {} feedback AS f "
+    "SELECT f.user_id, f.event_id, f.item_id, f.value, f.recommendation_id, f.evidence, f.kind FROM {} feedback AS f "
     "ON f.user_id = asked.key AND f.event_id = asked.value"
 )
 _ASKED = {"sqlite": "json_each(?) AS asked CROSS JOIN", "postgresql": "json_each_text(%s) AS asked JOIN"}
@@ -78,7 +76,7 @@ def append(
     """
     now = _now()
     found = lock_users(connection, sorted(additions), waits=waits, create=True)
-    stored = _stored_payloads(connection, {user_id: additions[user_id] for user_id in found if found[user_id].revision})
+    stored = _stored_events(connection, {user_id: additions[user_id] for user_id in found if found[user_id].revision})
     appended: dict[str, Appended] = {}
     rows: list[tuple[Any, ...]] = []
     reached: list[tuple[Any, ...]] = []
@@ -132,9 +130,9 @@ def _lock(connection: sa.Connection, user_ids: Sequence[str], *, waits: bool) ->
     return {row[0]: UserRow(*row) for row in rows}
 
 
-def _stored_payloads(
+def _stored_events(
     connection: sa.Connection, additions: Mapping[str, Sequence[NewEvent]]
-) -> dict[str, dict[str, Payload]]:
+) -> dict[str, dict[str, NewEvent]]:
     """Read what is stored under the event ids of new events, by user and event id."""
     asked = [(user_id, event.event_id) for user_id, each in additions.items() for event in each if event.event_id]
     if not asked:
@@ -142,26 +140,26 @@ def _stored_payloads(
     # One object, which may name a user several times.
     pairs = ",".join([f"{json.dumps(user_id)}:{json.dumps(event_id)}" for user_id, event_id in asked])
     rows = connection.exec_driver_sql(_STORED.format(_ASKED[connection.dialect.name]), (f"{{{pairs}}}",))
-    found: dict[str, dict[str, Payload]] = {}
-    for user_id, event_id, *said in rows:
-        found.setdefault(user_id, {})[event_id] = Payload(*said)
+    found: dict[str, dict[str, NewEvent]] = {}
+    for user_id, *said in rows:
+        found.setdefault(user_id, {})[said[0]] = NewEvent(*said)
     return found
 
 
 def _number(
-    user: UserRow, events: Sequence[NewEvent], stored: dict[str, Payload], arrived: float, model: str
+    user: UserRow, events: Sequence[NewEvent], stored: dict[str, NewEvent], arrived: float, model: str
 ) -> Appended:
     """Tell new events from those that are stored, and number the new ones."""
     fresh: list[Event] = []
     receipts: list[Receipt] = []
     for event in events:
-        event_id, said = event.event_id or "", payload(event)
+        event_id = event.event_id or ""
         known = stored.get(event_id)
         if known is None:
             if event_id:
-                stored[event_id] = said
+                stored[event_id] = event
             fresh.append(event.at(user.revision + len(fresh) + 1, arrived, model))
-        conflict = None if known is None or known.agrees_with(said) else known
+        conflict = None if known is None or known.agrees_with(event) else known
         receipts.append(Receipt(user.revision + len(fresh), known is not None, event_id, conflict))
     return Appended(user, receipts, fresh)
 
@@ -232,7 +230,7 @@ def merge(connection: sa.Connection, visitor: str, user_id: str, model: str) -> 
     if before is not None and before != user_id:
         raise EventConflictError(f"visitor {visitor!r} was merged into another user before; nothing was changed")
     log, own_log = read_events(connection, visitor), read_events(connection, user_id)
-    own = {event.event_id: payload(event) for event in own_log if event.event_id}
+    own: dict[str, NewEvent] = {event.event_id: event for event in own_log if event.event_id}
     own_attributes = attributes_in(in_force(own_log))
     events: list[NewEvent] = []
     moving = in_force(log)
@@ -240,7 +238,7 @@ def merge(connection: sa.Connection, visitor: str, user_id: str, model: str) -> 
         event_id = _free_id(event, own, hashed)
         if event_id is None:
             continue
-        own[event_id] = payload(event)
+        own[event_id] = event
         when, details = event.time, event.details
         if event.evidence == "attributes":  # united with the user's own, which come first, and dated now
             when, details = None, json.dumps({**json.loads(details or "{}"), **own_attributes}, sort_keys=True)
@@ -266,13 +264,13 @@ def merge(connection: sa.Connection, visitor: str, user_id: str, model: str) -> 
     )
 
 
-def _free_id(event: Event, own: Mapping[str, Payload], visitor_hash: str) -> str | None:
+def _free_id(event: Event, own: Mapping[str, NewEvent], visitor_hash: str) -> str | None:
     """Find an event id that the user's log does not have; None where the log has this very reaction."""
     for number in itertools.count():
         tail = f":{visitor_hash[:16]}" + (f"-{number}" if number > 1 else "") if number else ""
         event_id = f"{(event.event_id or '')[: LONGEST_ID - len(tail)]}{tail}"
         if event_id not in own:
             return event_id
-        if own[event_id].agrees_with(payload(event)):
+        if own[event_id].agrees_with(event):
             return None
     raise AssertionError

@@ -50,6 +50,11 @@ class NewEvent:
     details: str | None = None
     """As JSON: attributes of the user, or the context of a reaction."""
 
+    def agrees_with(self, other: "NewEvent") -> bool:
+        """Whether both say the same; a named kind is compared by its name, since its value is the model's."""
+        said, told = (self.item_id, self.evidence, self.kind), (other.item_id, other.evidence, other.kind)
+        return said == told and (self.kind is not None or self.value == other.value)
+
     def at(self, revision: int, arrived: float, model: str) -> "Event":
         """Give the event its place in the log; what was shown did not happen after its arrival."""
         when = self.time
@@ -71,34 +76,13 @@ class Event(NewEvent):
 
 
 @dataclass(slots=True)
-class Payload:
-    """What a reaction says; two reactions with the same event id must say the same."""
-
-    item_id: str | None
-    value: float | None
-    evidence: EvidenceKind
-    kind: str | None
-
-    def agrees_with(self, other: "Payload") -> bool:
-        """Whether both say the same; a named kind is compared by its name, since its value is the model's."""
-        if self.kind is not None or other.kind is not None:
-            return (self.item_id, self.evidence, self.kind) == (other.item_id, other.evidence, other.kind)
-        return self == other
-
-
-def payload(event: Event | NewEvent) -> Payload:
-    """Select what a reaction says."""
-    return Payload(event.item_id, event.value, event.evidence, event.kind)
-
-
-@dataclass(slots=True)
 class Receipt:
     """What became of one reaction."""
 
     revision: int
     duplicate: bool
     event_id: str
-    conflict: Payload | None = None
+    conflict: NewEvent | None = None
     """What is stored under this event id where that is something else; the reaction was then not stored."""
 
 
