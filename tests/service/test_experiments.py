@@ -21,7 +21,6 @@ from igcf.service.models.experiments import ExperimentReport
 from igcf.service.serving.experiment_changes import (
     read_definition,
     start_experiment,
-    start_from_file,
     stop_experiment,
 )
 from igcf.service.serving.model_swap import follow, load_and_announce
@@ -169,7 +168,8 @@ def test_promoting_an_arm_serves_its_model_to_everybody_and_ends_the_experiment(
     context.experiments.follow()
     assert {answer(client, user)["model"] for user in USERS} == {model_id(second_folder)}
     assert client.get("/v1/experiments").json()["experiments"][0]["state"] == "ended"
-    assert "has ended" in str(start_from_file(context.store.database, file))
+    with pytest.raises(ExperimentConflictError, match="has ended"):
+        start_experiment(context.store.database, read_definition(file))
 
 
 def test_the_report_compares_users_and_leaves_out_those_who_changed_arms(
@@ -238,7 +238,7 @@ def test_a_file_that_changed_while_running_is_refused_and_the_same_one_is_starte
 ) -> None:
     context = open_service()
     started(context, file)
-    assert start_from_file(context.store.database, file) is None
+    start_experiment(context.store.database, read_definition(file))
     text = file.read_text(encoding="utf-8")
     for old, new, message in (
         ("explore = 0.2", "explore = 0.3", r"'newer' is running with another arms\.new\.explore; stop it first"),
@@ -247,10 +247,10 @@ def test_a_file_that_changed_while_running_is_refused_and_the_same_one_is_starte
     ):
         file.write_text(text.replace(old, new), encoding="utf-8")
         if message is None:
-            assert start_from_file(context.store.database, file) is None
+            start_experiment(context.store.database, read_definition(file))
         else:
             with pytest.raises(ExperimentConflictError, match=message):
-                start_from_file(context.store.database, file)
+                start_experiment(context.store.database, read_definition(file))
     (state,) = TestClient(create_app(context)).get("/v1/experiments").json()["experiments"]
     assert [arm["share"] for arm in state["arms"]] == [0.5, 0.5]
 

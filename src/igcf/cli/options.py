@@ -152,9 +152,9 @@ def read_log(
         check_store_option(from_store)
         from igcf.service.store import read_store
 
-        log = read_store(from_store)
-        note(log.sentence)
-        data = log.interactions().at_least(columns.min_item_reactions, columns.min_user_reactions)
+        log, sentence = read_store(from_store)
+        note(sentence)
+        data = log.at_least(columns.min_item_reactions, columns.min_user_reactions)
         return data if items is None else data.with_items(items)
     from igcf.data import load_dataset
 

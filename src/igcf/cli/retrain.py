@@ -2,7 +2,6 @@
 
 import time
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from igcf.service.context import ServiceContext
 from igcf.service.off_policy import candidate_on_audit
 from igcf.service.serving.served_model import ServedModel
 from igcf.service.settings import ServiceSettings
-from igcf.service.store.export import read_store
+from igcf.service.store.export import described_items, read_store
 from igcf.service.store.maintenance import open_existing
 from igcf.training.gate import Check, estimated, is_held_out
 from igcf.training.gate import retrain as train_and_judge
@@ -52,15 +51,14 @@ def retrain(url: str, out: Path, promote: bool, items: Path | None, **settings: 
     with closing(open_existing(url)) as store:
         generation, folder = store.generation()
         current = load_model(Path(folder)) if folder else None
-        reactions = read_store(url)
-        note(reactions.sentence)
         described = {}
         if current is not None and (current.catalogue.titles or current.catalogue.categories):
             described = {item_id: current.catalogue.item(row) for row, item_id in enumerate(current.item_ids)}
-        log = replace(reactions, described={**described, **reactions.described}).interactions()
+        log, sentence = read_store(url, described)
+        note(sentence)
         log = log if items is None else log.with_items(items)
         if current is not None:  # the servers have added the items that the store describes
-            added = [item for item_id, item in reactions.described.items() if current.known_row(item_id) is None]
+            added = [item for item_id, item in described_items(store).items() if current.known_row(item_id) is None]
             current = current.with_items(added)
         chosen = {name: value for name, value in settings.items() if value is not None}
         model, found = train_and_judge(log, current, chosen, evidence=lambda candidate: _from_audit(url, candidate))

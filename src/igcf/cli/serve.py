@@ -76,9 +76,8 @@ def serve(
     if success := saved_metadata(folder).get("success"):  # a model that was trained elsewhere has none
         note(success["sentence"])
     note(f"Serving {folder} on {served.url} (store {served.store}); stop with Ctrl-C")
-    exposed = "Anybody who reaches this address may read and change everything: set --api-key-file"
-    for text in filter(None, (served.note, exposed if served.is_exposed else None)):
-        note(text)
+    if served.is_exposed:
+        note("Anybody who reaches this address may read and change everything: set --api-key-file")
     if opens_browser:
         threading.Timer(1.0, webbrowser.open, [served.url]).start()
     raise SystemExit(served.run())

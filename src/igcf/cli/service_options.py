@@ -29,7 +29,7 @@ STORE = click.option(
 
 GROUPS = {
     "Options": "store store_password_file host port workers api_key_file models log_level",
-    "Answers": "policy nu explore experiment index rules forgetting skip_rounds skip_hours no_reaction_after images",
+    "Answers": "policy nu explore index rules forgetting skip_rounds skip_hours no_reaction_after images",
     "Browsers and names": "cors_origins allowed_hosts",
     "Limits of a request": "max_nu max_k max_list max_batch max_items max_body max_items_body request_timeout_s",
     "Limits of a server": "max_connections max_in_flight threads body_timeout_s header_timeout_s send_timeout_s "

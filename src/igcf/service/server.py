@@ -28,7 +28,6 @@ from igcf.service.http.application import create_app
 from igcf.service.http.authentication import Keys
 from igcf.service.http.connections import limited_protocol
 from igcf.service.http.logs import configure
-from igcf.service.serving.experiment_changes import start_from_file
 from igcf.service.serving.page import Pictures
 from igcf.service.serving.served_model import CurrentModel, ServedModel
 from igcf.service.settings import ServiceSettings
@@ -53,7 +52,6 @@ class Ready:
     model: str  # folder of the model that is served
     is_exposed: bool
     run: Callable[[], int]
-    note: str | None = None  # what the operator should know of the experiment
 
 
 def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) -> Ready:
@@ -73,10 +71,6 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
     current = _first_model(model, settings, is_override=is_override)
     if settings.rules is not None:
         read_rules(Path(settings.rules)).compiled(current.served.catalogue)
-    told = None
-    if settings.experiment is not None:
-        with closing(Store(settings.store)) as store:
-            told = start_from_file(store.database, Path(settings.experiment))
     bound = bound_socket(host, settings.port)
     name = f"[{host}]" if ":" in host else host
     return Ready(
@@ -85,7 +79,6 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
         model=current.served.folder,
         is_exposed=host not in LOOPBACK and settings.api_key_file is None,
         run=lambda: run(str(model.resolve()), settings, bound, current),
-        note=told,
     )
 
 

@@ -115,8 +115,6 @@ class ServiceSettings(BaseSettings):
     """Names under which the server may be called; empty: loopback names on loopback, else any."""
     models: str | None = None
     """Folder below which POST /v1/model may load models; unset: the folder that holds the first model."""
-    experiment: str | None = None
-    """TOML file of an experiment to start, unless it has been started before."""
     rules: str | None = None
     """JSON file of rules that every answer keeps to, beside those of its request."""
     no_reaction_after: str | None = None

@@ -102,16 +102,6 @@ def change_experiment(context: ServiceContext, ask: experiments.ExperimentReques
     return experiments.ExperimentList(experiments=experiment_states(database))
 
 
-def start_from_file(database: Database, file: Path) -> str | None:
-    """Start the experiment of a file, for a server that starts; returns a note where it has ended before."""
-    asked = read_definition(file)
-    own = [row for row in experiment_rows(database) if row.name == asked.name]
-    if own and not is_running(own[0]):
-        return f"Experiment {asked.name!r} of {file} has ended; everybody gets the model in service"
-    start_experiment(database, asked)
-    return None
-
-
 def _checked_arm(name: str, arm: experiments.ArmDefinition, folder: Callable[[str], Path]) -> tuple[Path, Model]:
     """Load the model of an arm, and refuse what could not be served."""
     if not arm.model:

@@ -5,10 +5,11 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
@@ -34,50 +35,34 @@ AT_ONCE = 20_000
 """Answers of the audit in one frame."""
 
 
-@dataclass(frozen=True)
-class StoreLog:
-    """What is in force in a store; skips are no evidence."""
-
-    reactions: "pl.DataFrame"
-    """Those to learn from, in the order of time: user, item, value in the units of the log, time in seconds."""
-    sentence: str
-    """One line about what is learned from and what is not."""
-    name: str
-    described: Mapping[str, Item] = field(default_factory=dict)
-    """Items that the store describes, by id; those of the first model that nobody changed are not among them."""
-    attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Attributes of users, by id."""
-
-    def interactions(self) -> "Interactions":
-        """Build the log to learn from: logged reactions and those to shown items."""
-        import polars as pl
-
-        from igcf.data import Interactions
-        from igcf.data.interactions import MISSING_TIME
-
-        if not len(self.reactions):
-            raise _nothing_to_learn(self.name)
-        columns = [each.to_list() for each in self.reactions.with_columns(pl.col("timestamp").fill_null(MISSING_TIME))]
-        log = Interactions.from_arrays(*columns, name="store")
-        table = _user_table({each: self.attributes[each] for each in log.user_ids if each in self.attributes})
-        log = log if table is None else log.with_users(table)
-        return log.described(self.described) if self.described else log
+def interactions_from_store(url: str) -> "Interactions":
+    """Read the reactions in force as a log to learn from; items that were only shown have no value and are left out."""
+    return read_store(url)[0]
 
 
-def read_store(url: str) -> StoreLog:
-    """Read everything in force in a store; one that does not exist is not created."""
+def read_store(url: str, described: Mapping[str, Item] = MappingProxyType({})) -> "tuple[Interactions, str]":
+    """Read the reactions in force as a log to learn from, and one line about what is learned from and what is not.
+
+    `described` are items by id, as known from elsewhere; what the store says of them comes first. A store that does not
+    exist is not created.
+    """
     import polars as pl
+
+    from igcf.data import Interactions
+    from igcf.data.interactions import MISSING_TIME
 
     with closing(open_existing(url)) as store:
         counts, frames = zip(*_pieces(store.database, by_user=False), strict=True)
-        described, attributes = _described(store), stored_attributes(store)
-        sentence = _sentence(sum(counts, Counter[str]()), len(described))
-        return StoreLog(pl.concat(frames), sentence, store.database.name, described, attributes)
-
-
-def interactions_from_store(url: str) -> "Interactions":
-    """Read the reactions in force as a log to learn from; items that were only shown have no value and are left out."""
-    return read_store(url).interactions()
+        of_store, attributes, name = described_items(store), stored_attributes(store), store.database.name
+    reactions = pl.concat(frames).with_columns(pl.col("timestamp").fill_null(MISSING_TIME))
+    if not len(reactions):
+        raise _nothing_to_learn(name)
+    log = Interactions.from_arrays(*(each.to_list() for each in reactions), name="store")
+    table = _user_table({each: attributes[each] for each in log.user_ids if each in attributes})
+    log = log if table is None else log.with_users(table)
+    items = {**described, **of_store}
+    log = log.described(items) if items else log
+    return log, _sentence(sum(counts, Counter[str]()), len(of_store))
 
 
 class StoreFiles(NamedTuple):
@@ -106,7 +91,7 @@ def write_reactions(folder: Path, url: str, *, described: Sequence[Item] = ()) -
             seen.update(frame["item"].unique())
             if len(frame):
                 frame.write_parquet(part_folder / LOG / f"{piece:06d}.parquet")
-        of_store, people = _described(store), _user_table(stored_attributes(store))
+        of_store, people = described_items(store), _user_table(stored_attributes(store))
         name = store.database.name
     if not seen:
         raise _nothing_to_learn(name)
@@ -133,22 +118,31 @@ def _pieces(database: Database, *, by_user: bool) -> "Iterator[tuple[Counter[str
     """
     import polars as pl
 
-    columns = {"user": pl.String(), "item": pl.String(), "value": pl.Float64(), "timestamp": pl.Int64()}
+    columns = {"user": pl.String(), "item": pl.String(), "value": pl.Float64(), "timestamp": pl.Float64()}
     log = rows_in_force(feedback.c.evidence.in_(("shown", "logged"))).c
     moment = sa.func.coalesce(log.time, 0.0)
     order = (log.user_id, moment) if by_user else (moment, log.user_id)
     query = sa.select(log.user_id, log.item_id, log.value, log.time, log.evidence).order_by(*order, log.revision)
+    is_shown, has_value = pl.col("evidence") == "shown", pl.col("value").is_not_null()
+    kinds = {"logged": ~is_shown, "reacted": is_shown & has_value, "ignored": is_shown & ~has_value}
     with database.snapshot() as connection:
-        rows = rows_of(connection, query)
-        while True:
-            some = list(islice(rows, ROWS_PER_FILE))
-            kinds = (
-                "logged" if kind == "logged" else "ignored" if v is None else "reacted" for _, _, v, _, kind in some
-            )
-            learned = [(user, item, v, None if t is None else int(t)) for user, item, v, t, _ in some if v is not None]
-            yield Counter(kinds), pl.DataFrame(learned, schema=columns, orient="row")
-            if len(some) < ROWS_PER_FILE:
-                return
+        for frame in frames_of(connection, query, columns | {"evidence": pl.String()}, ROWS_PER_FILE):
+            counts = frame.select(each.sum().alias(name) for name, each in kinds.items()).row(0, named=True)
+            yield Counter(counts), frame.filter(has_value).select(*columns).cast({"timestamp": pl.Int64()})
+
+
+def frames_of(
+    connection: sa.Connection, query: "sa.Select[Any]", columns: "Mapping[str, pl.DataType]", size: int
+) -> "Iterator[pl.DataFrame]":
+    """Read a query as frames of `size` rows, the last one shorter; one empty frame where there are none."""
+    import polars as pl
+
+    rows = rows_of(connection, query)
+    while True:
+        frame = pl.DataFrame([tuple(row) for row in islice(rows, size)], schema=columns, orient="row")
+        yield frame
+        if len(frame) < size:
+            return
 
 
 def written_reactions(folder: Path) -> StoreFiles:
@@ -196,7 +190,7 @@ def _user_table(attributes: Mapping[str, Mapping[str, Any]]) -> "pl.DataFrame | 
     return pl.DataFrame({"user": list(attributes), **columns})
 
 
-def _described(store: Store) -> dict[str, Item]:
+def described_items(store: Store) -> dict[str, Item]:
     """Read the items that the store describes, without what may change from hour to hour."""
     passing: dict[str, Any] = {"hidden": False, "available_from": None, "available_until": None, "image": None}
     return {each.item_id: replace(each.described(), **passing) for each in ItemStore(store.database).changes()}
@@ -223,20 +217,16 @@ def read_answers(database: Database) -> "Iterator[pl.DataFrame]":
 
     names = ("score", "mean", "std", "chance", "propensity", "slot_propensity", "propensity_error")
     item = {"item": pl.String(), **dict.fromkeys(names, pl.Float64()), "mean_rank": pl.Int64(), "reason": pl.String()}
-    columns = frame_schema(recommendations) | {"items": pl.List(pl.Struct(item))}
+    columns = frame_schema(recommendations)
     del columns["due"]
     with database.snapshot() as connection:
-        rows = rows_of(connection, sa.select(*(recommendations.c[name] for name in columns)))
-        while True:
-            part: list[dict[str, object]] = []
-            for row in islice(rows, AT_ONCE):
-                try:
-                    part.append(dict(row._mapping) | {"items": json.loads(row.items)})
-                except (ValueError, RecursionError) as error:
-                    raise StoreError(f"answer {row.recommendation_id} of {database.name} cannot be read") from error
-            yield pl.DataFrame(part, schema=columns)
-            if len(part) < AT_ONCE:
-                return
+        query = sa.select(*(recommendations.c[name] for name in columns))
+        for frame in frames_of(connection, query, columns, AT_ONCE):
+            try:
+                items = [json.loads(text) for text in frame["items"]]
+                yield frame.with_columns(pl.Series("items", items, dtype=pl.List(pl.Struct(item))))
+            except (ValueError, TypeError, RecursionError, pl.exceptions.PolarsError) as error:
+                raise StoreError(f"an answer in the audit of {database.name} cannot be read: {error}") from error
 
 
 def shown_items(store: Store) -> "Iterator[pl.DataFrame]":

@@ -6,7 +6,6 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,8 +14,7 @@ import sqlalchemy as sa
 
 from igcf.errors import StoreError
 from igcf.progress import Report, silent
-from igcf.service.store.database import rows_of
-from igcf.service.store.export import frame_schema, stored_attributes
+from igcf.service.store.export import frame_schema, frames_of, stored_attributes
 from igcf.service.store.log import append, insert_rows
 from igcf.service.store.maintenance import make_durable
 from igcf.service.store.records import NewEvent
@@ -184,15 +182,12 @@ def _digest(path: Path) -> str:
 
 
 def _write_table(connection: sa.Connection, table: sa.Table, part: Path, report: Report) -> int:
-    import polars as pl
-
     folder, n = part / table.name, 0
     folder.mkdir(parents=True)
-    rows = rows_of(connection, sa.select(table).order_by(*table.primary_key.columns))
-    while some := [tuple(row) for row in islice(rows, PART_ROWS)]:
-        frame = pl.DataFrame(some, schema=frame_schema(table), orient="row")
-        frame.write_parquet(folder / f"{n // PART_ROWS:05d}.parquet")
-        n += len(some)
+    query = sa.select(table).order_by(*table.primary_key.columns)
+    for number, frame in enumerate(frames_of(connection, query, frame_schema(table), PART_ROWS)):
+        frame.write_parquet(folder / f"{number:05d}.parquet")
+        n += len(frame)
         report(f"rows of {table.name}", n, None)
     return n
 
