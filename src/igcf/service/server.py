@@ -22,7 +22,6 @@ from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
 from igcf.errors import ConfigError, IgcfError
-from igcf.online.rules import read_rules
 from igcf.service.context import ServiceContext
 from igcf.service.http.application import create_app
 from igcf.service.http.authentication import Keys
@@ -69,8 +68,8 @@ def start(model: Path, settings: ServiceSettings, *, is_override: bool = False) 
         allowed_hosts=settings.allowed_hosts or (LOOPBACK if host in LOOPBACK else ()),
     )
     current = _first_model(model, settings, is_override=is_override)
-    if settings.rules is not None:
-        read_rules(Path(settings.rules)).compiled(current.served.catalogue)
+    if (rules := settings.read_rules()) is not None:
+        rules.compiled(current.served.catalogue)
     bound = bound_socket(host, settings.port)
     name = f"[{host}]" if ":" in host else host
     return Ready(

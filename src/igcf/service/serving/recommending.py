@@ -238,13 +238,13 @@ def _items(
 
 
 def _logged(answer: responses.RecommendationResponse, no_reaction_s: float | None, *, is_shaped: bool) -> Answer:
-    now = time.time()
+    now, used = time.time(), answer.policy.model_dump(exclude_none=True)
     return Answer(
         recommendation_id=answer.recommendation_id,
         user_id=answer.user,
         model=answer.model,
         revision=answer.revision,
-        policy=_policy_text(tuple(answer.policy), is_shaped),
+        policy=json.dumps({**used, "shaped": True} if is_shaped else used, separators=(",", ":")),
         propensity=answer.propensity,
         items=[dict(zip(LOGGED, _logged_fields(vars(item)), strict=True)) for item in answer.items],
         time=now,
@@ -252,12 +252,6 @@ def _logged(answer: responses.RecommendationResponse, no_reaction_s: float | Non
         arm=answer.arm,
         due=None if no_reaction_s is None else now + no_reaction_s,
     )
-
-
-@lru_cache(maxsize=100)
-def _policy_text(policy: tuple[tuple[str, Any], ...], is_shaped: bool) -> str:
-    used = {name: value for name, value in policy if value is not None}
-    return json.dumps(used | {"shaped": True} if is_shaped else used, separators=(",", ":"))
 
 
 def _known(propensity: float) -> float | None:

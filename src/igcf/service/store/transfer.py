@@ -166,7 +166,7 @@ def import_store(store: Store, folder: Path, report: Report = silent) -> int:
         for name in manifest["files"]:
             table = metadata.tables[Path(name).parent.name]
             rows = _read_rows(folder / name, table)
-            _insert(connection, table, rows)
+            insert_rows(connection, table, rows)
             done += len(rows)
             report("rows", done, sum(manifest["rows"].values()))
         return done
@@ -202,16 +202,6 @@ def _read_rows(path: Path, table: sa.Table) -> list[Row]:
     if dict(frame.schema) != frame_schema(table):
         raise StoreError(f"{path} has other columns than the table {table.name}")
     return frame.rows()
-
-
-def _insert(connection: sa.Connection, table: sa.Table, rows: list[Row]) -> None:
-    if connection.dialect.name == "sqlite":
-        insert_rows(connection, table, rows)
-        return
-    columns = ", ".join(table.columns.keys())
-    with connection.connection.cursor() as cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:  # type: ignore[attr-defined]
-        for row in rows:
-            copy.write_row(row)
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
