@@ -225,7 +225,7 @@ class Clock:
         self.n_finished, self.left = self.n_finished + len(places), self.left - expected
         self.worked += 0.0 if was_kept else expected
         minutes = (time.monotonic() - self.begun) / 60
-        rest = f", about {self.left * minutes / self.worked:.0f} min left" if self.worked else ""
+        rest = f", about {max(self.left, 0.0) * minutes / self.worked:.0f} min left" if self.worked else ""
         return f"[{self.n_finished}/{len(self.seconds)}] {minutes:.1f} min{rest}: {what}"
 
 
