@@ -112,7 +112,7 @@ def test_records_are_believed_less_where_what_was_learned_is_noise() -> None:
     assert model.metadata["chosen"]["record_temperature"] == asdict(found)
 
 
-def test_no_other_temperature_of_linear_channels_ranks_hidden_successes_better() -> None:
+def test_no_temperature_next_to_the_chosen_ones_ranks_hidden_successes_better() -> None:
     log = noise(120, 40)
     model = igcf.pretrain(log.only_users(np.arange(80)), progress=False, known_users=False, **FAST)
     drawn = hidden_successes(model, log.only_users(np.arange(80, 120)), 0, "random")
@@ -124,7 +124,11 @@ def test_no_other_temperature_of_linear_channels_ranks_hidden_successes_better()
         return float(np.mean([ndcg(own.expected(mean), draw.rows, draw.hidden) for mean, draw in pairs]))
 
     best = best_record_temperature(model, drawn, 8.0)
-    others = [score(replace(best, linear=each)) for each in TEMPERATURES]
+    candidates = {"absence": ABSENCES, "linear": TEMPERATURES, "logistic": TEMPERATURES}
+    others = []
+    for name, each in candidates.items():
+        at = each.index(getattr(best, name))
+        others += [score(replace(best, **{name: value})) for value in each[max(at - 1, 0) : at + 2]]
     assert score(best) == pytest.approx(max(others), abs=1e-6)
     assert max(others) > min(others)
     assert score(best) >= score(RecordTemperature())

@@ -20,10 +20,10 @@ from igcf.training.experts.choosing import LEVEL
 from igcf.training.experts.executor import in_threads
 from igcf.training.experts.hidden import Draw
 
-TEMPERATURES = (1.0, 0.125, 0.25, 0.5, 2.0, 4.0, 8.0, 16.0)
-"""Candidates for the evidence of records, beside the likelihood temperature of sessions; the first is the default."""
+TEMPERATURES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Candidates for the evidence of records, beside the likelihood temperature of sessions."""
 ABSENCES = (1.0, 3.0, 10.0, 30.0)
-"""Candidates for the temperature of absence; the first is the default."""
+"""Candidates for the temperature of absence."""
 WEIGHTS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0)
 """Candidates for the weight of the low-pass filter; the first is taken where there is nobody to choose on."""
 RANKS, MOST_NUMBERS = (32, 64, 128, 256), 4_000_000
@@ -49,28 +49,34 @@ class LowPass(NamedTuple):
 
 
 def best_record_temperature(model: Model, drawn: Sequence[Draw], likelihood_temperature: float) -> RecordTemperature:
-    """Search the temperatures of records at which the beliefs rank hidden successes best.
+    """Climb to the temperatures of records at which the beliefs rank hidden successes best.
 
-    That of absence, that of linear channels and that of logistic ones are searched one after the other, the first two
-    once more; of equally good candidates the earlier one is taken. No record counts more than in sessions or, where
-    these have a temperature above 1, than its likelihood says: what serves long records would mislead with short ones.
+    From 1 each goes up and then down as long as that is better: that of absence, that of linear channels and that of
+    logistic ones in turn, until none moves. No record counts more than in sessions or, where these have a temperature
+    above 1, than its likelihood says: what serves long records would mislead with short ones.
     """
-    of_channels = [each for each in TEMPERATURES if each >= min(1.0, 1.0 / likelihood_temperature)]
+    of_channels = tuple(each for each in TEMPERATURES if each >= min(1.0, 1.0 / likelihood_temperature))
     candidates = {"absence": ABSENCES, "linear": of_channels, "logistic": of_channels}
     scores = dict[RecordTemperature, float]()
 
-    def mean_ndcg(own: Model) -> float:
-        return float(np.mean(in_threads(lambda each: _ndcg_of_belief(own, each), drawn)))
+    def score(temperature: RecordTemperature) -> float:
+        if temperature not in scores:
+            own = at_record_temperature(model, temperature)
+            scores[temperature] = float(np.mean(in_threads(lambda draw: _ndcg_of_belief(own, draw), drawn)))
+        return scores[temperature]
 
-    def best_of(temperatures: list[RecordTemperature]) -> RecordTemperature:
-        for each in temperatures:
-            if each not in scores:
-                scores[each] = mean_ndcg(at_record_temperature(model, each))
-        return max(temperatures, key=scores.__getitem__)
+    def climbed(best: RecordTemperature) -> RecordTemperature:
+        for name, each in candidates.items():
+            for order in (each, each[::-1]):
+                for value in order[order.index(getattr(best, name)) + 1 :]:
+                    if score(other := replace(best, **{name: value})) <= score(best):
+                        break
+                    best = other
+        return best
 
-    best = model.usage.record_temperature
-    for name in ("absence", "linear", "logistic", "absence", "linear") if drawn else ():
-        best = best_of([replace(best, **{name: each}) for each in candidates[name]])
+    best, before = model.usage.record_temperature, None
+    while drawn and best != before:
+        best, before = climbed(best), best
     return best
 
 
