@@ -2,10 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, overload
 
 import httpx
 from pydantic import ValidationError
@@ -13,68 +11,16 @@ from pydantic import ValidationError
 import igcf.errors
 import igcf.service.errors
 from igcf.errors import IgcfError
-from igcf.service import client_calls as calls
-from igcf.service.client_calls import Answer, Call
+from igcf.service.client_calls import Answer, Call, Calls
 from igcf.service.errors import OverloadedError, ServiceUnavailableError
 
-P = ParamSpec("P")
 TIMEOUT_S = 30.0
 PAUSES_S = (0.1, 0.3, 1.0, 2.0)  # waits before the next try when the service cannot be reached or is overloaded
 BUSY = frozenset({408, 429, 502, 503, 504})
 """Statuses of a service that is overloaded, or of a proxy that cannot reach it: the request is worth another try."""
 
 
-class _Method(Generic[P, Answer]):
-    """A call as a method of both clients; that of the asynchronous one is to be awaited."""
-
-    def __init__(self, call: Callable[P, Call[Answer]]) -> None:
-        self._call, self.__doc__ = call, call.__doc__
-
-    @overload
-    def __get__(self, client: "Client", owner: object) -> Callable[P, Answer]: ...
-    @overload
-    def __get__(self, client: "AsyncClient", owner: object) -> Callable[P, Awaitable[Answer]]: ...
-    @overload
-    def __get__(self, client: None, owner: object) -> Callable[P, Call[Answer]]: ...
-    def __get__(self, client: "Client | AsyncClient | None", owner: object) -> Callable[P, Any]:
-        if client is None:
-            return self._call
-
-        @wraps(self._call)
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return client.send(self._call(*args, **kwargs))
-
-        return method
-
-
-class _Methods:
-    """What both clients can ask for."""
-
-    recommend = _Method(calls.recommend)
-    feedback = _Method(calls.feedback)
-    skip = _Method(calls.skip)
-    history = _Method(calls.history)
-    set_attributes = _Method(calls.set_attributes)
-    feedback_batch = _Method(calls.feedback_batch)
-    undo = _Method(calls.undo)
-    user = _Method(calls.user)
-    users = _Method(calls.users)
-    item_feedback = _Method(calls.item_feedback)
-    forget = _Method(calls.forget)
-    explain = _Method(calls.explain)
-    items = _Method(calls.items)
-    model = _Method(calls.model)
-    load_model = _Method(calls.load_model)
-    roll_back = _Method(calls.roll_back)
-    recommend_many = _Method(calls.recommend_many)
-    merge = _Method(calls.merge)
-    add_items = _Method(calls.add_items)
-    change_item = _Method(calls.change_item)
-    retire_item = _Method(calls.retire_item)
-    similar = _Method(calls.similar)
-
-
-class Client(_Methods):
+class Client(Calls):
     """`with Client("http://127.0.0.1:8000") as client: client.recommend("ann", k=5)`.
 
     Errors of the service are raised as the exceptions that the library raises.
@@ -106,7 +52,7 @@ class Client(_Methods):
         raise AssertionError("unreachable")
 
 
-class AsyncClient(_Methods):
+class AsyncClient(Calls):
     """The same as `Client`, to be awaited."""
 
     def __init__(self, url: str, *, api_key: str | None = None, pauses_s: Sequence[float] = PAUSES_S) -> None:

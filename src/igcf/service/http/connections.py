@@ -5,6 +5,7 @@ application nor a middleware sees such a connection, so the limits are in the pr
 """
 
 import asyncio
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,17 +13,26 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from igcf.service.errors import BadRequestError, OverloadedError, ServiceError, problem, status_of
 from igcf.service.settings import ServiceSettings
 
-_REFUSAL = b'{"error": "OverloadedError", "message": "too many connections; try again"}'
-TOO_MANY = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
-    b"content-length: %d\r\n\r\n%s" % (len(_REFUSAL), _REFUSAL)
-)
 MOST_CHUNKS = 1_000
 """Chunks of a body that may be of any size."""
 CHUNK = 64
 """Bytes that each further chunk must have, on average."""
+
+
+def last_answer(error: ServiceError) -> bytes:
+    """Return a refusal as the bytes after which a connection is closed."""
+    status, body = status_of(error), json.dumps(problem(error)).encode()
+    headers = {"content-type": "application/json", "connection": "close", "content-length": str(len(body))}
+    headers |= {"retry-after": "1"} if status == 503 else {}
+    lines = [f"HTTP/1.1 {status} Refused", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+TOO_MANY = last_answer(OverloadedError("too many connections; try again"))
+NOT_HTTP = last_answer(BadRequestError("the request is not HTTP/1.1; check its head and the length of its body"))
 
 
 class FewChunks(h11.Connection):
@@ -54,9 +64,10 @@ class LimitedProtocol(H11Protocol):
     taken. The application limits the time of a body, uvicorn that of an idle connection.
     """
 
-    _is_open = False
-    _request_timer: asyncio.TimerHandle | None = None
-    _answer_timer: asyncio.TimerHandle | None = None
+    _is_open = _is_paused = False
+    _timer: asyncio.TimerHandle | None = None
+    _patience: float | None = None
+    """Seconds that the timer was set to; None: it is off."""
 
     def __init__(
         self, *args: Any, settings: ServiceSettings, unused: dict["LimitedProtocol", None], **kwargs: Any
@@ -84,10 +95,9 @@ class LimitedProtocol(H11Protocol):
             self._leave()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timers."""
+        """Stop the timer."""
         super().connection_lost(exc)
-        self._stop_request_timer()
-        self._stop_answer_timer()
+        self._wait_at_most(None)
         self._leave()
 
     def data_received(self, data: bytes) -> None:
@@ -96,7 +106,7 @@ class LimitedProtocol(H11Protocol):
             cycle = self.cycle
             super().data_received(data)
             if self.cycle is not cycle:  # the head is complete
-                self._stop_request_timer()
+                self._wait_at_most(None)
             self._watch()
 
     def on_response_complete(self) -> None:
@@ -107,28 +117,29 @@ class LimitedProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP; just close where the answer to what came before it has begun."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            self.transport.close()
+            self.transport.write(NOT_HTTP)
+        self.transport.close()
 
     def pause_writing(self) -> None:
         """Begin to wait for a client that does not take its answer."""
         super().pause_writing()
-        self._give_up_answer_later()
+        self._is_paused = True
+        self._watch()
 
     def resume_writing(self) -> None:
         """Go on writing."""
         super().resume_writing()
-        self._stop_answer_timer()
+        self._is_paused = False
+        self._watch()
 
     def _leave(self) -> None:
         """Count the connection no more."""
-        self._unused.pop(self, None)
-        self.connections.discard(self)
         self._is_open = False
+        self.connections.discard(self)
+        self._unused.pop(self, None)
 
     def _watch(self) -> None:
-        """Run the timer while a part of a request is owed that nobody else waits for."""
+        """Limit the time in which the client must go on, where nobody else does."""
         if not self._is_open:
             return
         if self.cycle is None or self.cycle.response_complete:
@@ -138,25 +149,16 @@ class LimitedProtocol(H11Protocol):
         theirs, ours = self.conn.their_state, self.conn.our_state
         owes_head = theirs is h11.IDLE and (self.cycle is None or bool(self.conn.trailing_data[0]))
         owes_rest = theirs is h11.SEND_BODY and ours in (h11.DONE, h11.MUST_CLOSE)
-        if not (owes_head or owes_rest):
-            self._stop_request_timer()
-        elif self._request_timer is None:
-            self._request_timer = self.loop.call_later(self._settings.header_timeout_s, self._give_up_request)
+        if self._is_paused:
+            self._wait_at_most(self._settings.send_timeout_s)
+        else:
+            self._wait_at_most(self._settings.header_timeout_s if owes_head or owes_rest else None)
 
-    def _stop_request_timer(self) -> None:
-        if self._request_timer is not None:
-            self._request_timer.cancel()
-            self._request_timer = None
-
-    def _stop_answer_timer(self) -> None:
-        if self._answer_timer is not None:
-            self._answer_timer.cancel()
-            self._answer_timer = None
-
-    def _give_up_request(self) -> None:
-        self.transport.close()
-        self._give_up_answer_later()  # closing waits until everything is written
-
-    def _give_up_answer_later(self) -> None:
-        if self._answer_timer is None:
-            self._answer_timer = self.loop.call_later(self._settings.send_timeout_s, self.transport.abort)
+    def _wait_at_most(self, seconds: float | None) -> None:
+        """Set the timer that drops the connection; it runs on where it is set to the same time already."""
+        if seconds == self._patience:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._patience = seconds
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)

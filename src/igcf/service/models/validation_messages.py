@@ -1,40 +1,31 @@
 """What is wrong with a request, in one sentence and in the caller's own terms."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from igcf.errors import LONGEST_QUOTE, quoted
 from igcf.service.errors import RequestError
 
-_SHAPES = ("model_type", "model_attributes_type", "list_type", "dict_type")
-_WANTED = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "dict_type": "an object",
-    "finite_number": "a finite number",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number of usual size",
-    "int_type": "a whole number",
-    "list_type": "a list",
-    "model_attributes_type": "an object",
-    "model_type": "an object",
-    "string_type": "a text",
+_SHAPES = {"model_type", "model_attributes_type", "list_type", "dict_type"}
+_WORDS = {
+    "(Input|Value) should be": "must be",
+    r"(List|Tuple|String|Dictionary|Data) should have": "must have",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid boolean": "true or false",
+    "a valid string": "a text",
+    "a valid list": "a list",
+    "a valid dictionary( or object to extract fields from)?": "an object",
+    "(, unable to|, got a number with| after validation).*": "",
+    "^Value error, ": "cannot be used: ",
 }
-"""What was wanted, by the type of the error."""
-_LIMITS = {
-    "greater_than": ("must be above {}", "gt"),
-    "greater_than_equal": ("must be at least {}", "ge"),
-    "less_than": ("must be below {}", "lt"),
-    "less_than_equal": ("must be at most {}", "le"),
-    "literal_error": ("must be {}", "expected"),
-    "string_too_long": ("must have at most {} characters", "max_length"),
-    "string_too_short": ("must have at least {} characters", "min_length"),
-    "too_long": ("may have at most {} entries", "max_length"),
-    "too_short": ("must have at least {} entries", "min_length"),
-}
+"""What pydantic says, and what callers of the service read instead."""
+_KINDS: dict[type, str] = {list: "a list", dict: "an object", type(None): "null"}
 
 
 def mistake(errors: Sequence[Any]) -> RequestError:
@@ -58,30 +49,20 @@ def mistake(errors: Sequence[Any]) -> RequestError:
 
 
 def _what(error: Mapping[str, Any]) -> str:
-    kind, context = error["type"], error.get("ctx") or {}
-    if kind in _LIMITS:
-        text, key = _LIMITS[kind]
-        text = text.format(context[key])
-    elif kind in _WANTED:
-        text = f"must be {_WANTED[kind]}"
-    elif kind == "value_error":
-        text = f"cannot be used: {context['error']}"
-    else:
-        text = f"cannot be used: {str(error['msg'])[:1].lower()}{str(error['msg'])[1:]}"
+    text = str(error["msg"])
+    for theirs, ours in _WORDS.items():
+        text = re.sub(theirs, ours, text)
     found = error.get("input")
-    if isinstance(found, str | int | float | bool) and kind != "value_error":
-        return f"{text}, got {quoted(found)}"
-    return text if found is None or kind not in _SHAPES else f"{text}, got {_KINDS.get(type(found), 'something else')}"
-
-
-_KINDS: dict[type[Any], str] = {list: "a list", dict: "an object"}
+    if isinstance(found, list | dict) and error["type"] not in _SHAPES:
+        return text
+    return f"{text}, got {_KINDS.get(type(found)) or quoted(found)}"
 
 
 def _name(error: Mapping[str, Any], path: Sequence[int | str]) -> str:
-    """Write a path as the caller would: `feedback[3].item`; names of our own classes are left out."""
+    """Write a path as the caller would: `feedback[3].item`; names of our own classes and functions are left out."""
     text = ""
     for number, part in enumerate(path, start=1):
-        may_be_class = number < len(path) or error["type"] in _SHAPES
+        may_be_class = number < len(path) or error["type"] in _SHAPES | {"too_long"}
         if isinstance(part, int):
             text += f"[{part}]"
         elif not (may_be_class and ("[" in part or part[:1].isupper())):
