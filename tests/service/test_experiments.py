@@ -216,7 +216,7 @@ def run(*arguments: str, store: str) -> Result:
         ("explore = 0.2", "rules = {filters = 1}", "arm 'new': "),
         ("name = 'newer'", "name = 'newer'\nend = 2020-01-01T00:00:00Z", "has ended; set another end"),
         ("[arms.old]", "[arms.old", "cannot read the experiment of"),
-        ("[arms.old]", "[arm.old]", "arms must have at least 2 entries"),
+        ("[arms.old]", "[arm.old]", "arms must have at least 2 items"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_sentence_and_nothing_is_started(

@@ -208,7 +208,7 @@ class Calls:
         return Call("POST", "/v1/items", item_responses.ItemsStored, body)
 
     @Method
-    def change_item(self, item: str, **fields: Any) -> Call[item_responses.ItemChanged]:
+    def change_item(self, /, item: str, **fields: Any) -> Call[item_responses.ItemChanged]:
         """Change fields of an item, such as `title=` or `hidden=`."""
         return Call("PATCH", f"/v1/items/{_part(item)}", item_responses.ItemChanged, fields)
 

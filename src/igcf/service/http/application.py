@@ -16,7 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from igcf.errors import IgcfError
 from igcf.service.context import ServiceContext
-from igcf.service.errors import BadRequestError, InternalError, MethodNotAllowedError, NotFoundError, problem
+from igcf.service.errors import BadRequestError, InternalError, NotFoundError, problem
 from igcf.service.http.authentication import KeyFile, needed_role, needs_key
 from igcf.service.http.guard import NO_ROUTE, Guard, RouteTable, refusal
 from igcf.service.http.page import page_api_routes, page_routes, picture_routes
@@ -152,10 +152,10 @@ def _add_error_handlers(app: FastAPI, routes: RouteTable) -> None:
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)  # noqa: S101
-        if error.status_code == 404:
-            return refusal(
-                NotFoundError(NO_ROUTE if error.detail == "Not Found" else error.detail)
-            )  # the router's words
-        if error.status_code == 405:  # the router names the methods of one route, several may share the path
-            return refusal(MethodNotAllowedError(routes.methods(request.url.path)))
-        return JSONResponse(problem(BadRequestError(BAD_JSON)), error.status_code, error.headers)
+        if error.status_code == 400:
+            return JSONResponse(problem(BadRequestError(BAD_JSON)), 400)
+        try:  # the router names the methods of one route, several may share the path
+            routes.find(request.method, request.url.path)
+        except IgcfError as found:
+            return refusal(found)
+        return refusal(NotFoundError(NO_ROUTE if error.detail == "Not Found" else error.detail))  # the router's words

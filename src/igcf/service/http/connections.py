@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import h11
@@ -27,7 +28,7 @@ def last_answer(error: ServiceError) -> bytes:
     status, body = status_of(error), json.dumps(problem(error)).encode()
     headers = {"content-type": "application/json", "connection": "close", "content-length": str(len(body))}
     headers |= {"retry-after": "1"} if status == 503 else {}
-    lines = [f"HTTP/1.1 {status} Refused", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 

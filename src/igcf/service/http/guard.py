@@ -66,28 +66,21 @@ CLOSING = (400, 408, 413)
 
 
 class RouteTable:
-    """Which methods a path knows, over all routes that share it."""
+    """The routes of an application; several may share a path."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._routes = [route for route in routes if isinstance(route, Route)]
 
-    def has(self, method: str, path: str) -> bool:
-        """Whether a path knows a method; quicker than `methods` where it does."""
-        of_method = (route for route in self._routes if method in (route.methods or ()))
-        return any(route.path_regex.match(path) for route in of_method) or method in self.methods(path)
-
-    def methods(self, path: str) -> set[str]:
-        """Collect the methods of a path; empty for a path that is unknown."""
-        paths = {path, path.rstrip("/")}  # a path with a slash too many is sent on to the one without
-        found = [route.methods or () for route in self._routes if any(map(route.path_regex.match, paths))]
-        return {method for methods in found for method in methods}
-
-    def query_names(self, method: str, path: str) -> list[str] | None:
-        """Return the query parameters of the first route that answers a request; None if no route matches."""
+    def find(self, method: str, path: str) -> Route | None:
+        """Return the route of a request, or refuse it; None: another path, without the last slash, is meant."""
         for route in self._routes:
-            if isinstance(route, APIRoute) and method in (route.methods or ()) and route.path_regex.match(path):
-                return [field.alias for field in route.dependant.query_params]
-        return None
+            if method in (route.methods or ()) and route.path_regex.match(path):
+                return route
+        paths = {path, path.rstrip("/")}
+        found = [route.methods or () for route in self._routes if any(map(route.path_regex.match, paths))]
+        if method in (allowed := {each for methods in found for each in methods}):
+            return None
+        raise MethodNotAllowedError(allowed) if allowed else NotFoundError(NO_ROUTE)
 
 
 class Guard:
@@ -168,9 +161,7 @@ class Guard:
         return has_body
 
     def _check_body(self, method: str, path: str, headers: Mapping[str, str]) -> None:
-        if not self.routes.has(method, path):  # without a body, the router says the same
-            allowed = self.routes.methods(path)
-            raise MethodNotAllowedError(allowed) if allowed else NotFoundError(NO_ROUTE)
+        self.routes.find(method, path)  # refuses an unknown one; without a body, the router does
         if not JSON_TYPE.match(headers.get("content-type", "")):
             raise UnsupportedMediaTypeError(NOT_JSON)
         if (coding := headers.get("content-encoding", "identity").lower()) != "identity":
@@ -189,9 +180,10 @@ class Guard:
 
     def _check_query(self, method: str, path: str, query: bytes) -> None:
         """Refuse parameters that the route does not know: they would be ignored, which nobody wants."""
-        known = self.routes.query_names(method, path)
+        route = self.routes.find(method, path)
+        known = [field.alias for field in route.dependant.query_params] if isinstance(route, APIRoute) else []
         for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
-            if known is not None and name not in known:
+            if name not in known and route is not None:
                 raise RequestError(f"query: {name[:80]!r} is not a parameter of this route{nearest(name, known)}")
 
     def _check_host(self, headers: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
+from pydantic_core import PydanticCustomError
 
 from igcf.service.errors import RequestError
 from igcf.service.models.validation_messages import mistake
@@ -43,7 +44,7 @@ def _with_slashes(text: object) -> object:
 
 def _number(value: object) -> object:
     if isinstance(value, str | bytes | bool):  # pydantic would take "5" and true for numbers
-        raise ValueError("a number is expected")
+        raise PydanticCustomError("number_type", "Input should be a valid number")
     return value
 
 
@@ -156,8 +157,8 @@ class AttributesRequest(Schema):
     attributes: dict[str, Any] = Field(description=ATTRIBUTES_TEXT, json_schema_extra=ATTRIBUTES)
 
 
-class Feedback(Schema):
-    """A reaction to an item."""
+class LoggedReaction(Schema):
+    """A reaction of a log."""
 
     item: Id
     value: Any = Field(
@@ -166,13 +167,23 @@ class Feedback(Schema):
         "every reaction of the log counts alike: there a reaction without a value is a success.",
         json_schema_extra={"anyOf": [{"type": "number"}, {"type": "null"}]},
     )
+    kind: Id | None = Field(default=None, description="Instead of a value: a kind that `GET /v1/model` lists.")
+    time: Number | None = Field(
+        default=None, ge=0, le=2**53, description="When it happened, in seconds since 1970; default: now."
+    )
+    event_id: PathId | None = Field(
+        default=None,
+        description="Default: derived from user, item, value and time, so that a repeated import counts once.",
+    )
+
+
+class Feedback(LoggedReaction):
+    """A reaction to an item."""
+
     kind: Id | None = Field(
         default=None,
         description="Instead of a value: `shown`, the item drew no reaction; `skip`, not now (no evidence); "
         "or a kind listed at `GET /v1/model`.",
-    )
-    time: Number | None = Field(
-        default=None, ge=0, le=2**53, description="When it happened, in seconds since 1970; default: now."
     )
     event_id: PathId | None = Field(
         default=None,
@@ -186,23 +197,6 @@ class UserFeedback(Feedback):
     """A reaction in a batch."""
 
     user: PathId
-
-
-class LoggedReaction(Schema):
-    """A reaction of a log."""
-
-    item: Id
-    value: Any = Field(
-        default=None,
-        description="In the units of the log; left out with a `kind`, and where every reaction counts alike.",
-        json_schema_extra={"anyOf": [{"type": "number"}, {"type": "null"}]},
-    )
-    kind: Id | None = Field(default=None, description="Instead of a value: a kind that `GET /v1/model` lists.")
-    time: Number | None = Field(default=None, ge=0, le=2**53, description="Seconds since 1970; default: now.")
-    event_id: PathId | None = Field(
-        default=None,
-        description="Default: derived from user, item, value and time, so that a repeated import counts once.",
-    )
 
 
 class History(Schema):

@@ -53,8 +53,8 @@ def _what(error: Mapping[str, Any]) -> str:
     for theirs, ours in _WORDS.items():
         text = re.sub(theirs, ours, text)
     found = error.get("input")
-    if isinstance(found, list | dict) and error["type"] not in _SHAPES:
-        return text
+    if error["type"] == "value_error" or (isinstance(found, list | dict) and error["type"] not in _SHAPES):
+        return text  # it says what was found
     return f"{text}, got {_KINDS.get(type(found)) or quoted(found)}"
 
 
