@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from igcf.cli.options import parse_kinds
+from igcf.data.columns import parse_kinds
 from igcf.data.items import read_batch
 from igcf.errors import IgcfError
 from igcf.lab.evaluate.tuned_settings import parse_changes

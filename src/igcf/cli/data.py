@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from igcf.cli.options import DATA_DIR, EXISTING, ITEMS, SATISFIED, USERS, column_options
-from igcf.cli.output import Answer, answers, console, in_options
+from igcf.cli.output import Answer, answers, in_options
+from igcf.progress import show_progress
 
 
 @click.group()
@@ -47,18 +48,12 @@ def list_datasets(data_dir: str | None) -> Answer:
 @answers
 def fetch(name: str, data_dir: str | None) -> Answer:
     """Download the owner's archive of data set NAME, resume it after a cut, and check it."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
     from igcf.data import dataset_info
     from igcf.data.registry import fetch as download
 
     info = dataset_info(name)
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(
-        "{task.description}", *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(name, total=None)
-        path = download(info, data_dir, lambda have, total: bar.update(task, completed=have, total=total))
+    with show_progress() as progress:
+        path = download(info, data_dir, lambda have, total: progress("kB", have // 1000, total and total // 1000))
     size = path.stat().st_size
     return Answer(
         {"name": name, "path": str(path), "bytes": size, "checksum": info.checksum},

@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def doctor(data_dir: str | None, store: str | None) -> Answer:
     """
     report = examine(data_dir, store)
     table = Table("what", "found", title=f"igcf {__version__}")
-    for name, value in _lines(report):
+    for name, value in _rows(report):
         table.add_row(name, escape(value))
     return Answer(report, [table])
 
@@ -88,21 +89,17 @@ def _store(url: str) -> str:
     return "answers"
 
 
-def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
-    loops = "compiled" if report["compiled"] else "NumPy; to compile them, reinstall igcf with a C compiler"
-    lines = [
-        ("python", f"{report['python']} on {report['machine']}"),
-        ("cores", ", ".join([str(report["cores"]), *(f"{name}={value}" for name, value in report["threads"].items())])),
-        ("BLAS", report["blas"]),
-        ("online loops", loops),
-    ]
+def _rows(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "python", f"{report['python']} on {report['machine']}"
+    yield "cores", ", ".join([str(report["cores"]), *(f"{name}={value}" for name, value in report["threads"].items())])
+    yield "BLAS", report["blas"]
+    yield "online loops", "compiled" if report["compiled"] else "NumPy; to compile, reinstall igcf with a C compiler"
     for extra, packages in report["packages"].items():
         found = ", ".join(f"{name} {number}" for name, number in packages.items() if number)
         missing = ", ".join(name for name, number in packages.items() if not number)
         hint = "" if extra == "core" else f" (pip install 'igcf[{extra}]')"
-        lines.append((extra, "; ".join(filter(None, [found, missing and f"missing: {missing}{hint}"]))))
+        yield extra, "; ".join(filter(None, [found, missing and f"missing: {missing}{hint}"]))
     present = [name for name, here in report["data"]["present"].items() if here]
-    lines.append(("data", f"{', '.join(present)} in {report['data']['folder']}"))
+    yield "data", f"{', '.join(present)} in {report['data']['folder']}"
     if report["store"] is not None:
-        lines.append(("store", report["store"]))
-    return lines
+        yield "store", report["store"]

@@ -75,13 +75,9 @@ def evaluate(
       igcf evaluate --dataset ratings.csv
       igcf evaluate --dataset ml-1m --methods pop,icf-ucb,pca-gp,igcf
       igcf evaluate --dataset ml-1m --protocol top-k --slate 3 --seeds 5 --out results/
-      igcf evaluate --dataset ratings.csv --methods pop,igcf --tune --json
-      igcf evaluate --dataset ml-1m --protocol observed
-      igcf evaluate --dataset ml-1m --methods igcf --users own --users 400
       igcf evaluate --dataset ratings.csv --methods pop,igcf --users people.csv
       igcf evaluate --dataset ml-1m --methods my.module:METHOD,igcf --jobs 2
       igcf evaluate --dataset ml-1m --protocol known-users --methods pop,ease,igcf
-      igcf evaluate --dataset ml-1m --protocol next
       igcf evaluate --train gowalla/train.csv --test gowalla/test.csv
       igcf evaluate --dataset ml-1m --protocol returning --logged 1,20
       igcf evaluate --dataset ml-1m --protocol new-items --share 0.2 --new newest

@@ -1,7 +1,6 @@
 """Options that several commands share, above all those that say how a log is read, and what they stand for."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
@@ -82,7 +81,7 @@ def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_columns(*args: Any, kinds: str | None, separator: str | None, no_header: bool, **others: Any) -> Any:
-        from igcf.data.columns import Columns
+        from igcf.data.columns import Columns, parse_kinds
 
         taken = ("kinds", "separator", "has_header")
         given = {each.name: others.pop(each.name) for each in fields(Columns) if each.name not in taken}
@@ -111,30 +110,6 @@ def with_options(options: tuple[Callable[[Any], Any], ...]) -> Callable[[Callabl
 
 log_options = with_options((DATASET, FROM_STORE, column_options, ITEMS))
 """Decorator with the options that name a log and say how it is read."""
-
-
-def parse_kinds(text: str | None) -> dict[str, float]:
-    """Return the values of the kinds of feedback from `view=1,like=4` or from a file of such lines, or of JSON."""
-    if text is None:
-        return {}
-    if Path(text).is_file():
-        try:
-            content = Path(text).read_text(encoding="utf-8")
-            pairs = json.loads(content).items() if content.lstrip().startswith("{") else _lines(content)
-            return {str(kind).strip(): float(value) for kind, value in pairs}
-        except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise ConfigError(f"--kinds {text}: expected lines such as like=4, or a JSON object ({error})") from error
-    try:
-        return {kind.strip(): float(value) for kind, value in _lines(text.replace(",", "\n"))}
-    except ValueError as error:
-        raise ConfigError(f"--kinds {text}: expected view=1,like=4,... or a file of such lines") from error
-
-
-def _lines(content: str) -> Iterator[tuple[str, str]]:
-    for line in content.splitlines():
-        if line.strip():
-            kind, _, value = line.replace("=", ",").replace("\t", ",").rpartition(",")
-            yield kind, value
 
 
 def refuse_two_logs(dataset: str | None, from_store: str | None) -> None:

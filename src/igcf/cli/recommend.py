@@ -1,6 +1,5 @@
 """`igcf recommend`: one user on the terminal, interactively or from a file."""
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ from rich.table import Table
 
 from igcf.cli.options import COUNT, EXISTING, PATH, SEED, OutPath
 from igcf.cli.output import AS_JSON, console, emit_json, let_ctrl_c_end_input, results
-from igcf.errors import DataError, FeedbackError, NoItemsLeftError
+from igcf.errors import FeedbackError, NoItemsLeftError
 from igcf.model import Model
 from igcf.online import POLICIES, Greedy, Recommendation, Recommender, Session
+from igcf.online.history_files import read_history, save_history
 from igcf.online.policies import own_policy
 
 HELP = (
@@ -71,44 +71,6 @@ def recommend(
         emit_json({"reactions": len(session.history), "items": items})
     else:
         results.print(favourites(model, picks))
-
-
-def read_history(path: Path, model: Model) -> list[tuple[str, float | None]]:
-    """Read reactions from a CSV file with the columns item and value; an empty value means shown without a reaction.
-
-    Where every reaction is a success there need be no values.
-    """
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = csv.DictReader(file)
-            found = rows.fieldnames or ()
-            if model.reward.is_implicit and "item" in found and "value" not in found:
-                return [(row["item"], model.reaction_value()) for row in rows]
-            if missing := sorted({"item", "value"} - set(found)):
-                raise DataError(f"{path} has no column {missing[0]!r}; found {', '.join(found or ['nothing'])}")
-            return [(row["item"], _value(path, number, row["value"])) for number, row in enumerate(rows, start=2)]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}") from error
-
-
-def _value(path: Path, number: int, text: str | None) -> float | None:
-    try:
-        return float(text) if text else None
-    except ValueError:
-        raise DataError(f"{path}:{number}: value {text!r} is not a number; leave it empty for no reaction") from None
-
-
-def save_history(path: Path, session: Session) -> None:
-    """Write the reactions as a CSV file that `--history` reads, all of it or nothing."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file)
-            rows.writerow(("item", "value"))
-            rows.writerows((item_id, "" if value is None else f"{value:g}") for item_id, value in session.history)
-        part.replace(path)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _known(pick: Recommendation) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import click
 from igcf.cli.experiments import common_options, in_style, run_experiment, write_report
 from igcf.cli.options import COUNT, names_in
 from igcf.cli.output import AS_JSON, emit_json, note, show
-from igcf.errors import DataError
 
 TABLE_NAMES = ("cold-start", "taste-drift", "top-k", "ablation")
 
@@ -33,12 +32,12 @@ def reproduce(
     from igcf.data import load_dataset
     from igcf.lab.baselines import method_named
     from igcf.lab.evaluate import setup_for
-    from igcf.lab.evaluate.paper import methods_of, side_by_side, side_by_side_tables
+    from igcf.lab.evaluate.paper import methods_of, side_by_side, side_by_side_tables, tables_to_run
     from igcf.lab.evaluate.protocols import protocol_named
 
     chosen = names_in(methods)
     documents = []
-    for name, data_name in wanted(table, dataset, common["data_dir"]):
+    for name, data_name in tables_to_run(table, dataset, common["data_dir"], report=note):
         rows = chosen or methods_of(name)
         if table is None:  # among all tables, each takes the rows that it can have
             rows = [each for each in rows if protocol_named(name).accepts(method_named(each))]
@@ -57,22 +56,3 @@ def reproduce(
             show(in_style(side_by_side_tables(results), style))
     if as_json:
         emit_json({"tables": documents} if len(documents) != 1 else documents[0])
-
-
-def wanted(table: str | None, dataset: str | None, data_dir: str | None) -> list[tuple[str, str]]:
-    """Return the pairs of table and data set to run: all of the paper's that are asked for and found."""
-    from igcf.data import dataset_info, find_dataset
-    from igcf.lab.evaluate.paper import TABLES
-
-    if dataset is not None:
-        dataset_info(dataset)
-        return [(name, dataset) for name in ([table] if table else TABLES) if table or dataset in TABLES[name]]
-    pairs = [(name, each) for name, sets in TABLES.items() if table in (None, name) for each in sets]
-    found: list[tuple[str, str]] = [
-        (name, each) for name, each in pairs if find_dataset(dataset_info(each), data_dir) is not None
-    ]
-    for missing in sorted({each for _, each in pairs} - {each for _, each in found}):
-        note(f"{missing} is not there and left out; see igcf data list")
-    if not found:
-        raise DataError("none of the table's data sets was found; see igcf data list, or set IGCF_DATA_DIR")
-    return found

@@ -1,15 +1,17 @@
 """Columns of a table become ids, values and times; what cannot is refused with its row."""
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from igcf.errors import DataError
+from igcf.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,30 @@ class Columns:
         if unknown is not None:
             raise DataError(f"{unknown!r} says nothing about a log; expected one of {', '.join(known)}")
         return cls(**{name: value for name, value in given.items() if value is not None})
+
+
+def parse_kinds(text: str | None) -> dict[str, float]:
+    """Return the values of the kinds of feedback from `view=1,like=4` or from a file of such lines, or of JSON."""
+    if text is None:
+        return {}
+    if Path(text).is_file():
+        try:
+            content = Path(text).read_text(encoding="utf-8")
+            pairs = json.loads(content).items() if content.lstrip().startswith("{") else _lines(content)
+            return {str(kind).strip(): float(value) for kind, value in pairs}
+        except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise ConfigError(f"--kinds {text}: expected lines such as like=4, or a JSON object ({error})") from error
+    try:
+        return {kind.strip(): float(value) for kind, value in _lines(text.replace(",", "\n"))}
+    except ValueError as error:
+        raise ConfigError(f"--kinds {text}: expected view=1,like=4,... or a file of such lines") from error
+
+
+def _lines(content: str) -> Iterator[tuple[str, str]]:
+    for line in content.splitlines():
+        if line.strip():
+            kind, _, value = line.replace("=", ",").replace("\t", ",").rpartition(",")
+            yield kind, value
 
 
 def id_text(column: pl.Series) -> pl.Series:

@@ -1,17 +1,14 @@
 """What an experiment has shown: one number per user and metric, compared so that looking often does no harm."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 
-import numpy as np
-
 from igcf.errors import ConfigError
 from igcf.experiments.assignment import Layout, point, unmoved
-from igcf.experiments.differences import ALPHA, MISMATCH, compare, mismatch_evidence
+from igcf.experiments.differences import MISMATCH, mismatch_evidence
+from igcf.experiments.metrics import UserInArm, compared, measures
 from igcf.model.files import load_model
 from igcf.service.errors import UnknownExperimentError
 from igcf.service.models.experiments import ExperimentReport, ReportedArm, ReportedMetric
@@ -21,22 +18,6 @@ from igcf.service.store.decisions import experiment_rows
 from igcf.service.store.figures import experiment_answers, shown_reactions
 from igcf.service.store.items import ItemStore
 from igcf.service.store.store import Store
-
-EARLIER_S = 0.001  # a reaction is stored in whole milliseconds, an answer is not
-
-
-@dataclass
-class _User:
-    """What was counted of one user."""
-
-    arm: str
-    answers: int = 0
-    shown: dict[str, float] = field(default_factory=dict)  # by item, when it was shown first
-    values: dict[str, float] = field(default_factory=dict)  # by item, the reaction to it since
-
-    def hits(self, satisfied: float) -> list[str]:
-        """Return the items that succeeded."""
-        return [item for item, value in self.values.items() if value >= satisfied]
 
 
 def report_experiment(store: Store, name: str | None = None, columns: Sequence[str] = ()) -> ExperimentReport:
@@ -49,36 +30,22 @@ def report_experiment(store: Store, name: str | None = None, columns: Sequence[s
     rows = experiment_rows(store.database)
     own = [row for row in rows if row.name == (rows[0].name if name is None else name)]
     if not own:
-        raise UnknownExperimentError("there has been no experiment" + ("" if name is None else f" {name!r}"))
+        named = "" if name is None else f" {name!r}"
+        raise UnknownExperimentError(f"there has been no experiment{named}; `igcf experiment start` starts one")
     definition = json.loads(own[0].definition)
     layouts = [layout_of(row) for row in reversed(own)]
     weights = {column: _numbers(store, definition, column) for column in columns}
     users, left_out = _users(store, own[0].name, layouts)
-    _add_reactions(store, users)
     arms: list[str] = list(definition["arms"])
     by_arm = {arm: [user for user in users.values() if user.arm == arm] for arm in arms}
     kept = unmoved(layouts)
     shares = [kept.get(arm, 0) / max(sum(kept.values()), 1) for arm in arms]
     evidence = mismatch_evidence([len(by_arm[arm]) for arm in arms], shares)
-    metrics: dict[str, Callable[[_User], float]] = {
-        "successes per answer": lambda user: len(user.hits(definition["satisfied"])) / user.answers,
-        "reactions per user": lambda user: float(len(user.values)),
-        "chance of a reaction": lambda user: float(bool(user.values)),
-        **{
-            f"{column} per user": partial(_total, numbers, definition["satisfied"])
-            for column, numbers in weights.items()
-        },
-    }
     found = []
-    for metric, measure in metrics.items():
-        numbers = {arm: np.array([measure(user) for user in by_arm[arm]], dtype=np.float64) for arm in arms}
-        for arm in arms[1:]:
-            alpha = ALPHA / (len(arms) - 1)
-            each = compare(numbers[arm], numbers[arms[0]], planned_users=definition["users"], alpha=alpha)
-            told = {name: value for name, value in vars(each).items() if isfinite(value)}
-            found.append(
-                ReportedMetric(metric=metric, arm=arm, verdict=each.verdict, **{"low": None, "high": None} | told)
-            )
+    metrics = measures(definition["satisfied"], weights)
+    for metric, arm, each in compared(by_arm, metrics, planned_users=definition["users"]):
+        told = {name: value for name, value in vars(each).items() if isfinite(value)}
+        found.append(ReportedMetric(metric=metric, arm=arm, verdict=each.verdict, **{"low": None, "high": None} | told))
     return ExperimentReport(
         name=own[0].name,
         state=experiment_state(own[0], own[-1]).state,
@@ -94,32 +61,21 @@ def report_experiment(store: Store, name: str | None = None, columns: Sequence[s
     )
 
 
-def _total(numbers: Mapping[str, float] | None, satisfied: float, user: _User) -> float:
-    """Sum a number of the items over the successes; None: the values of all reactions."""
-    if numbers is None:
-        return sum(user.values.values())
-    return sum(numbers.get(item, 0.0) for item in user.hits(satisfied))
-
-
-def _users(store: Store, name: str, layouts: Sequence[Layout]) -> tuple[dict[str, _User], int]:
-    """Read the answers of an experiment by user; return those who were in one arm all along, and how many were not."""
-    users: dict[str, _User] = {}
+def _users(store: Store, name: str, layouts: Sequence[Layout]) -> tuple[dict[str, UserInArm], int]:
+    """Read what users were shown and did; return those who were in one arm all along, and how many were not."""
+    users: dict[str, UserInArm] = {}
     left_out: set[str] = set()
     for user_id, arm, items, when in experiment_answers(store.database, name):
-        user = users.setdefault(user_id, _User(arm))
+        user = users.setdefault(user_id, UserInArm(arm))
         if user.arm != arm or (not user.answers and any(each.arm(point(name, user_id)) != arm for each in layouts)):
             left_out.add(user_id)
-        user.answers += 1
-        for item in json.loads(items):
-            user.shown[item["item"]] = min(when, user.shown.get(item["item"], when))
-    return {user_id: user for user_id, user in users.items() if user_id not in left_out}, len(left_out)
-
-
-def _add_reactions(store: Store, users: Mapping[str, _User]) -> None:
+        user.add_answer([item["item"] for item in json.loads(items)], when)
+    for user_id in left_out:
+        del users[user_id]
     for user_id, item_id, value, arrived in shown_reactions(store.database):
-        user = users.get(user_id)
-        if user is not None and arrived > user.shown.get(item_id, float("inf")) - EARLIER_S:
-            user.values[item_id] = value
+        if user_id in users:
+            users[user_id].add_reaction(item_id, value, arrived)
+    return users, len(left_out)
 
 
 def _numbers(store: Store, definition: Mapping[str, dict[str, dict[str, str]]], column: str) -> dict[str, float] | None:

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, Literal
 
 from igcf.data import Interactions
-from igcf.errors import ConfigError
+from igcf.errors import ConfigError, DataError
 from igcf.lab.baselines import Method, method_named
 from igcf.lab.evaluate.jobs import jobs_sharing_fits
 from igcf.lab.evaluate.protocols import Job, Play, Setup, prepare
@@ -50,7 +50,10 @@ def evaluate(
         if refusal := setup.protocol.refusal(method_named(name)):
             raise ConfigError(refusal)
     settings_of = {name: tuned_settings(setup.dataset, setup.protocol, name, settings) for name in methods}
-    prepare(data, setup, seeds[0])  # a log that cannot be split so is refused before anything runs
+    train = prepare(data, setup, seeds[0]).task.train  # a log that cannot be split so is refused before anything runs
+    if min(train.n_users, train.n_items) < 2:
+        found = f"{train.n_users} training users and {train.n_items} items"
+        raise DataError(f"{setup.dataset} is too small: {found} remain to learn from; expected at least 2 of each")
     tuning: list[dict[str, Any]] = []
     if grid is not None:
         tuning = tune(data, setup, settings_of, seed=seeds[0], grid=grid, execution=execution)

@@ -1,9 +1,12 @@
 """Numbers that the paper prints (`paper.json`: tables cold-s, warm-s, topk and ablation), beside ours."""
 
 import json
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
+from igcf.data import dataset_info, find_dataset
+from igcf.errors import DataError
 from igcf.lab.baselines import method_named
 from igcf.lab.evaluate.protocols import protocol_named
 from igcf.lab.evaluate.results import Results, summary
@@ -39,6 +42,25 @@ def printed(table: str, dataset: str) -> dict[str, dict[str, float]]:
             before = row["precision@60"]
             row |= {f"after_drift@{t}": round(row[f"precision@{t}"] - before, 2) for t in (80, 100, 120)}
     return found | ({"igcf-paper-printed": found["igcf-paper"]} if found else {})  # both rows are the paper's model
+
+
+def tables_to_run(
+    table: str | None, dataset: str | None, data_dir: str | None, *, report: Callable[[str], None]
+) -> list[tuple[str, str]]:
+    """Return pairs of a table and a data set: all that are asked for and found; `report` hears what is missing."""
+    if dataset is not None:
+        dataset_info(dataset)
+        pairs = [(name, dataset) for name in ([table] if table else TABLES) if table or dataset in TABLES[name]]
+        if not pairs:
+            raise DataError(f"no table of the paper has the data set {dataset}; name the table to make with it")
+        return pairs
+    pairs = [(name, each) for name, sets in TABLES.items() if table in (None, name) for each in sets]
+    missing = {each for _, each in pairs if find_dataset(dataset_info(each), data_dir) is None}
+    for each in sorted(missing):
+        report(f"{each} is not there and left out; see igcf data list")
+    if not (found := [(name, each) for name, each in pairs if each not in missing]):
+        raise DataError("none of the table's data sets was found; see igcf data list, or set IGCF_DATA_DIR")
+    return found
 
 
 def methods_of(table: str) -> list[str]:

@@ -183,7 +183,7 @@ def experiment_state(row: ExperimentRow, first: ExperimentRow) -> experiments.Ex
 
 def _running(rows: Sequence[ExperimentRow]) -> ExperimentRow:
     if not rows or not is_running(rows[0]):
-        raise ExperimentConflictError("no experiment is running")
+        raise ExperimentConflictError("no experiment is running; start one first")
     return rows[0]
 
 

@@ -203,7 +203,9 @@ def retract(context: ServiceContext, user_id: str, event_id: str) -> int:
     """Take one reaction back, once however often it is asked for; the log keeps both rows, the belief what is left."""
     revision = context.store.retract(user_id, event_id, context.place(user_id).served.model_id)
     if revision is None:
-        raise UnknownEventError(f"event {event_id!r} is not among this user's reactions")
+        raise UnknownEventError(
+            f"event {event_id!r} is not among this user's reactions; `GET /v1/users/USER` lists them"
+        )
     return revision
 
 
