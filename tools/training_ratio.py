@@ -31,8 +31,8 @@ def main(dataset: str, repeats: int) -> None:
     reactions = sp.csr_matrix((ones, (data.user_idx, data.item_idx)), shape=(data.n_users, data.n_items))
 
     def als() -> None:
-        model = AlternatingLeastSquares(factors=FACTORS, iterations=ITERATIONS, random_state=0)
         with at_most_threads(1, ("blas",)):  # as the library asks for: it has threads of its own
+            model = AlternatingLeastSquares(factors=FACTORS, iterations=ITERATIONS, random_state=0)
             model.fit(reactions, show_progress=False)
 
     click.echo(f"expected: {expected_cost(data)}")

@@ -4,7 +4,7 @@ Users are simulated as in the protocol `observed`: only items to which they real
 shown item gets its true reaction. Where every reaction is a success that would be uninformative; then all items are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -169,16 +169,12 @@ def fit_calibration(played: Played, prior: Calibration = Calibration()) -> Calib
     """
     if not played.looks:
         return _slope_and_shift(played, replace(prior, spread=1.0))
-
-    def fitted(spread: float) -> tuple[float, Calibration]:
-        own, rng = _slope_and_shift(played, replace(prior, spread=spread)), np.random.default_rng(0)
-        drawn = [places(look, own, played.items_at(look.rows, own), rng=rng) for look in played.looks]
-        return abs(coverage(np.concatenate(drawn)) - LEVEL), own
-
-    found = in_threads(fitted, SPREADS)
+    fitted = in_threads(lambda spread: _slope_and_shift(played, replace(prior, spread=spread)), SPREADS)
+    rng = np.random.default_rng(0)
+    drawn = np.concatenate([places(played, look, fitted, rng=rng) for look in played.looks], axis=1)
+    misses = [abs(coverage(each) - LEVEL) for each in drawn]
     error = np.sqrt(LEVEL * (1.0 - LEVEL) / len(played.mean))
-    least = min(miss for miss, _ in found)
-    return next(own for miss, own in found if miss <= least + error)
+    return next(own for miss, own in zip(misses, fitted, strict=True) if miss <= min(misses) + error)
 
 
 def _slope_and_shift(played: Played, start: Calibration) -> Calibration:
@@ -205,21 +201,27 @@ def chance_of(played: Played, calibration: Calibration) -> FloatArray:
     return sigmoid((calibration.slope * played.mean + items.offset) / np.sqrt(1.0 + np.pi / 8.0 * variance))
 
 
-def places(look: Look, calibration: Calibration, items: ItemTerms, *, rng: np.random.Generator) -> FloatArray:
+def places(played: Played, look: Look, calibrations: Sequence[Calibration], *, rng: np.random.Generator) -> FloatArray:
     """Return where each user's number of successes lies in its predicted distribution, 0 to 1, randomised.
 
     The distribution is that of draws of the user's vector, which all items share, of what is unknown of every item, and
-    of its success.
+    of its success. All calibrations share the draws; shape (calibrations, users).
     """
     size, axes = np.linalg.eigh(look.cov)
     root = axes * np.sqrt(np.maximum(size, 0.0))[:, None, :]
     noise = rng.standard_normal((len(look.mean), DRAWS, look.mean.shape[1]))
-    z = look.mean[:, None] + calibration.spread * np.einsum("ukl,udl->udk", root, noise)
-    own = np.sqrt(items.missing + items.own)[:, None] * rng.standard_normal(noise.shape)
-    p = sigmoid(calibration.slope * z + items.offset[:, None] + own)
-    drawn = (rng.random(p.shape) < p).sum(axis=2)
-    is_same = (drawn == look.count[:, None]).mean(axis=1)
-    return np.asarray((drawn < look.count[:, None]).mean(axis=1) + rng.random(len(is_same)) * is_same)
+    of_vectors = np.einsum("ukl,udl->udk", root, noise)
+    of_items, of_success, of_ties = rng.standard_normal(noise.shape), rng.random(noise.shape), rng.random(len(size))
+
+    def under(calibration: Calibration) -> FloatArray:
+        items = played.items_at(look.rows, calibration)
+        z = look.mean[:, None] + calibration.spread * of_vectors
+        own = np.sqrt(items.missing + items.own)[:, None] * of_items
+        drawn = (of_success < sigmoid(calibration.slope * z + items.offset[:, None] + own)).sum(axis=2)
+        is_same = (drawn == look.count[:, None]).mean(axis=1)
+        return np.asarray((drawn < look.count[:, None]).mean(axis=1) + of_ties * is_same)
+
+    return np.stack(in_threads(under, calibrations))
 
 
 def coverage(places: FloatArray, level: float = LEVEL) -> float:

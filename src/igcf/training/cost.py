@@ -9,12 +9,14 @@ import numpy as np
 from igcf.config import ExpertsConfig
 from igcf.data.interactions import Interactions
 from igcf.threads import blas_threads
+from igcf.training.experts.linear import BLOCKS, WIDTH
 from igcf.training.experts.logistic import sampled_users, schedule
 from igcf.training.experts.rare_items import MOST_ITEMS, MOST_JUDGED
 from igcf.training.selection import MOST_USERS
 
 GRADINGS, TABLES = 4, 3  # channels of the two experts where the log has grades
 REFERENCE_RATE = 93e9  # float32 operations a second of one core of the machine on which the unit costs were measured
+PLAYED = 100  # rounds that users play as new ones to decide how much of their attributes is used
 SIDE = 1_024
 
 
@@ -41,20 +43,21 @@ def expected_cost(data: Interactions, config: ExpertsConfig | None = None) -> Co
     if config.min_item_reactions is None:
         n_fit = min(n_fit, MOST_ITEMS)
     n_judged = min(n_fit, MOST_JUDGED)
-    sizes = Sizes(data.n_users, data.n_items, len(data), n_fit, n_judged)
+    sizes = Sizes(data.n_users, data.n_items, len(data), n_fit, n_judged, data.n_users if data.users else 0)
     busy = _processor_seconds(sizes, config) * REFERENCE_RATE / float32_rate()
-    return Cost(3.0 + busy / (0.6 + 0.4 * cores), _memory(sizes, config), cores)
+    return Cost(1.0 + busy / (0.6 + 0.4 * cores), _memory(sizes, config), cores)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a log: users, items, reactions, items of the factor models, items that are judged."""
+    """Sizes of a log: users, items, reactions, items of the factor models and judged ones, users with attributes."""
 
     users: int
     items: int
     reactions: int
     fitted: int
     judged: int
+    described: int
 
     def logistic_users(self, n_items: int) -> int:
         """Return the number of users that the logistic expert of some items is learned from."""
@@ -74,21 +77,21 @@ class Sizes:
 
 def _processor_seconds(sizes: Sizes, config: ExpertsConfig) -> float:
     """Add up the stages; the unit costs are those of ML-1M in seconds of one core."""
-    per_matvec = TABLES * 2.4 * sizes.reactions / 0.5e9 + 400.0 * TABLES * sizes.fitted / 2e9
-    linear = 2 * 250 * per_matvec
     is_chosen = config.holdout > 0
     is_warm = is_chosen and sizes.judged == sizes.fitted
+    columns, vectors = TABLES * sizes.fitted, BLOCKS * WIDTH
+    linear = vectors * TABLES * sizes.reactions / 2e9 + 6.0 * columns * vectors**2 / 8e9
     operations = sizes.logistic(sizes.judged, config, is_new=True) if is_chosen else 0.0
     logistic = (operations + sizes.logistic(sizes.fitted, config, is_new=not is_warm)) / 45e9
+    fits = (2.0 if is_chosen and not is_warm else 1.2) * linear + logistic + 1e-4 * sizes.items
+    played = 9e-9 * PLAYED * min(1_000, sizes.described) * sizes.items + 5e-4 * min(sizes.described, 20_000)
     if not is_chosen:
-        return linear + logistic
+        return fits + played
     rounds = min(config.validate_rounds, max(sizes.judged // 4, 1))
     users = min(MOST_USERS, int(config.holdout * sizes.users))
-    replays = 15e-9 * users * rounds * sizes.judged * (2 + 2 * config.calibrated)
-    known = 0.0
-    if config.known_users:
-        known = 7e-4 * sizes.judged + 3e-6 * sizes.reactions
-    return linear + logistic + replays + known + 3e-5 * sizes.items
+    replays = users * rounds * sizes.judged * (12e-9 + 19e-9 * config.calibrated) + 8e-3 * users * config.calibrated
+    known = 7e-4 * sizes.judged + 3e-6 * sizes.reactions if config.known_users else 0.0
+    return fits + played + replays + known
 
 
 def _memory(sizes: Sizes, config: ExpertsConfig) -> float:

@@ -47,26 +47,17 @@ class Fits:
         self._logistic: LogisticExpert | None = None
         self._models: dict[float, Model] = {}
 
-    def of(self, log: SharedLog, checkpoint: Checkpoint) -> "Fits":
-        """Return the experts of another log with the same settings."""
-        return Fits(log, self.config, self.reward, self.say, checkpoint)
-
     def linear(self) -> LinearExpert:
         """Return the linear expert."""
         if self._linear is None:
             found = self.checkpoint.load("linear")
             if found is None:
                 self.say("linear expert", 0, 1)
-                config = self.config
-                expert = fit_linear_on(
-                    self.log.executor,
-                    sum(self._held_rows()),
-                    config.linear_dim,
-                    seed=config.seed,
-                    start=self.earlier.linear() if self.earlier else None,
-                )
-                self.checkpoint.save("linear", vars(expert))
-            self._linear = expert if found is None else LinearExpert(**found)
+                executor, n_users, config = self.log.executor, sum(self._held_rows()), self.config
+                start = self.earlier.linear() if self.earlier else None
+                found = vars(fit_linear_on(executor, n_users, config.linear_dim, seed=config.seed, start=start))
+                self.checkpoint.save("linear", found)
+            self._linear = LinearExpert(**found)
         return self._linear
 
     def _held_rows(self) -> list[int]:

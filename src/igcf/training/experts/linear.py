@@ -17,7 +17,7 @@ from igcf.arrays import Float32Array, FloatArray, IntArray
 from igcf.graph.sparse_products import sparse_product
 from igcf.training.experts.executor import Executor, Worker
 
-BLOCKS, WIDTH = 8, 24
+BLOCKS, WIDTH = 12, 16
 """Blocks and vectors per block of the Krylov space in which the components are sought."""
 FLAT = 1e-12  # distance from 0 or 1 below which a column of zeros and ones is constant
 

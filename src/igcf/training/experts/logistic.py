@@ -194,11 +194,9 @@ def schedule(n_users: int, n_items: int, n_reactions: int, iterations: int, *, i
 def _phases(exposures: sp.csr_array, config: ExpertsConfig, *, is_new: bool) -> list[tuple[IntArray, int]]:
     """Return the users of each phase, and the number of iterations at its end."""
     n_users, n_items = exposures.shape
-    users = sampled_users(n_users, n_items, seed=config.seed)
-    n_reactions = exposures.nnz * len(users) // max(n_users, 1)
-    sizes = schedule(len(users), n_items, n_reactions, config.iterations, is_new=is_new)
+    sizes = schedule(n_users, n_items, exposures.nnz, config.iterations, is_new=is_new)
     rng = np.random.default_rng([config.seed, 1])
-    return [(users if n == len(users) else np.sort(rng.choice(users, n, replace=False)), until) for n, until in sizes]
+    return [(np.sort(rng.choice(n_users, n, replace=False)), until) for n, until in sizes]
 
 
 def _logits(exposures: sp.csr_array, gradings: Sequence[sp.csr_array]) -> FloatArray:

@@ -47,7 +47,8 @@ def fit_experts(
     """
     begun = time.perf_counter()
     log, checkpoint = data if isinstance(data, SharedLog) else SharedLog.of(data), checkpoint or Checkpoint()
-    reward = Reward.from_log(log.levels[0], "satisfied", _threshold(log, config))
+    success = success_in(log.catalogue, config.satisfied, levels=log.levels)
+    reward = Reward.from_log(log.levels[0], "satisfied", success.threshold)
 
     def say(what: str, done: int, total: int) -> None:
         if progress is not None:
@@ -127,18 +128,13 @@ def _for_known_users(
     return model.changed(low_pass=low_pass)
 
 
-def _threshold(log: SharedLog, config: ExpertsConfig) -> float:
-    """Return the value from which on a reaction is a success."""
-    return success_in(log.catalogue, config.satisfied, levels=log.levels).threshold
-
-
 def _chosen(
     fits: Fits, rest: SharedLog | None, truth: Float32Array | None, checkpoint: Checkpoint, players: Players
 ) -> tuple[Fits | None, float, float | None]:
     """Return the experts fitted without the validation users, the temperature, and its precision on those users."""
     if rest is None or truth is None:
         return None, fits.config.likelihood_temperature or TEMPERATURES[0], None
-    holdout = fits if rest is fits.log else fits.of(rest, checkpoint)
+    holdout = fits if rest is fits.log else Fits(rest, fits.config, fits.reward, fits.say, checkpoint)
     temperature, precision = best_temperature(holdout, truth, players)
     if holdout is not fits and rest.n_items == fits.log.n_items:
         fits.earlier = holdout

@@ -156,7 +156,7 @@ def _chance(played: Played, calibration: Calibration, rounds: int) -> dict[str, 
     """Summarise how far the predicted chances of shown items came true, and how well counts were predicted."""
     predicted, y = chance_of(played, calibration), played.is_success
     rng = np.random.default_rng(0)
-    found = [places(look, calibration, played.items_at(look.rows, calibration), rng=rng) for look in played.looks]
+    found = [places(played, look, [calibration], rng=rng)[0] for look in played.looks]
     by_rounds = []
     for first, last in ((first, min(last, rounds)) for first, last in STAGES if first <= rounds):
         chance, came_true = predicted[:, first - 1 : last], y[:, first - 1 : last]
