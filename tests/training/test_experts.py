@@ -15,9 +15,10 @@ from igcf.online.learning import learned, prior_belief
 from igcf.training import pretrain
 from igcf.training.experts import LogisticExpert, fit_experts, fit_linear, fit_logistic, rare_items
 from igcf.training.experts.choosing import TEMPERATURES, Players, best_temperature, prior_from_users
-from igcf.training.experts.executor import one_thread_each
+from igcf.training.experts.executor import Executor, Worker, one_thread_each
 from igcf.training.experts.fitting import Fits, grade_thresholds
-from igcf.training.experts.logistic import _Fit
+from igcf.training.experts.linear import LinearRows, fit_linear_on
+from igcf.training.experts.logistic import _Fit, schedule
 from igcf.training.experts.logistic_steps import polya_gamma_means, symmetric
 from igcf.training.experts.shared_log import SharedLog
 from tests.training.worlds import hits, popular_hits
@@ -50,6 +51,29 @@ def test_the_linear_expert_is_principal_components() -> None:
     np.testing.assert_allclose(
         expert.residuals, np.maximum(np.diag(cov) - (expert.loadings**2).sum(axis=1), 0), atol=1e-6
     )
+
+
+def test_components_of_a_wide_log_are_found_without_its_products_and_again_from_those_of_most_users() -> None:
+    successes, exposures = small_log(n_users=400, n_items=300)
+    Z = np.hstack([successes.toarray(), exposures.toarray()]).astype(np.float64)
+    size, axes = np.linalg.eigh(np.cov(Z.T, bias=True))
+    exact = (axes[:, -4:] * size[-4:]) @ axes[:, -4:].T
+    found = fit_linear([successes, exposures], 4)
+    np.testing.assert_allclose(found.loadings @ found.loadings.T, exact, atol=1e-3)
+    earlier = fit_linear([successes[:380], exposures[:380]], 24)
+    worker = Worker()
+    worker.linear = LinearRows([successes, exposures])
+    again = fit_linear_on(Executor(worker), 400, 4, start=earlier)
+    np.testing.assert_allclose(again.loadings @ again.loadings.T, exact, atol=3e-3)
+    assert fit_linear_on(Executor(worker), 400, 30, start=earlier).loadings.shape == (600, 30)  # more than it had
+    assert fit_linear([successes, exposures], 250).loadings.shape == (600, 250)
+
+
+def test_a_part_of_many_users_gives_the_direction_and_all_of_them_the_result() -> None:
+    assert schedule(6_000, 3_700, 1_000_000, 15, is_new=True) == [(1_500, 6), (6_000, 8)]
+    assert schedule(6_000, 3_700, 1_000_000, 15, is_new=False) == [(6_000, 2)]
+    assert schedule(900, 1_700, 100_000, 15, is_new=True) == [(900, 15)]
+    assert schedule(900, 1_700, 100_000, 15, is_new=False) == [(900, 5)]
 
 
 def brute_force_user(fit: _Fit, seen: FloatArray, liked: FloatArray) -> tuple[FloatArray, FloatArray]:

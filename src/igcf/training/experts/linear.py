@@ -95,8 +95,11 @@ def fit_linear_on(
     dim = min(dim, n_users - 1, len(means) - 1)
     if dim < 1 or ((means < FLAT) | (means > 1.0 - FLAT)).all():  # one user, or all alike: nothing varies
         return LinearExpert(means, np.zeros((len(means), 1)), np.zeros(len(means)))
-    first = np.random.default_rng(seed).standard_normal((len(means), WIDTH)) if start is None else start.loadings
-    basis = _basis(executor, first, 2 * first.shape[1] if start else BLOCKS * WIDTH)
+    if start is None or start.loadings.shape[1] < dim:
+        first, size = np.random.default_rng(seed).standard_normal((len(means), WIDTH)), max(BLOCKS * WIDTH, 4 * dim)
+    else:
+        first, size = start.loadings, 2 * start.loadings.shape[1]
+    basis = _basis(executor, first, size)
     squares, turn = np.linalg.eigh(_added(executor.call(on_rows, "gram", basis)))
     axes = (basis @ turn[:, : -dim - 1 : -1]).T
     signs = np.sign(axes[np.arange(dim), np.abs(axes).argmax(axis=1)])  # a sign of its own would differ by machine
