@@ -77,6 +77,9 @@ def test_a_damaged_movielens_archive_is_refused(tmp_path: Path) -> None:
     write_zip(archive, {**ML_1M, "movies.dat": "3::no genres\n"}, "ml-1m")
     with pytest.raises(DataError, match=r"movies\.dat has 2 columns; expected id, title, categories"):
         load_dataset("ml-1m", tmp_path)
+    write_zip(archive, {**ML_1M, "movies.dat": "3::Money Train (1995)::Action\n4::no genres\n"}, "ml-1m")
+    with pytest.raises(DataError, match=r"movies\.dat: row 2 ends early; expected id, title, categories in every row"):
+        load_dataset("ml-1m", tmp_path)
 
 
 def test_kuairec_reads_watch_ratios_tags_and_missing_times(tmp_path: Path) -> None:

@@ -73,12 +73,22 @@ def _table(
     return pl.concat(table.frames()).rename(dict(zip(table.names, names, strict=False)))
 
 
+def _described(path: Path, file: str, names: Sequence[str], separator: str) -> pl.DataFrame:
+    """Read a table of films or people, every row of which must reach the last of the columns `names`."""
+    table, expected = _table(path, file, names, separator, LATIN), f"expected {', '.join(names)} in every row"
+    if set(names) - set(table.columns):
+        raise DataError(f"{path}: {file} has {len(table.columns)} columns; {expected}")
+    if (is_short := table[names[-1]].is_null()).any():
+        raise DataError(f"{path}: {file}: row {is_short.arg_true()[0] + 1} ends early; {expected}")
+    return table
+
+
 def read_movielens_100k(path: Path) -> Interactions:
     """Read `ml-100k.zip` or the folder `ml-100k`; titles and genres from `u.item` and `u.genre`."""
     log = read_table(_table(path, "u.data", RATINGS), name="ml-100k", source=f"{path}: u.data")
-    genres = _table(path, "u.genre", ("genre", "number"), "|", LATIN)["genre"].to_list()
+    genres = _described(path, "u.genre", ("genre", "number"), "|")["genre"].to_list()
     names = ("id", "title", "released", "shown", "address", *genres)
-    films = _table(path, "u.item", names, "|", LATIN)
+    films = _described(path, "u.item", names, "|")
     flags = [pl.when(pl.col(genre) == "1").then(pl.lit(genre)) for genre in genres]
     log = _with_films(log, films.select("id", "title", categories=pl.concat_list(flags).list.drop_nulls()))
     return _with_people(log, path, "u.user", "|", ("user", "age", "gender", "occupation"))
@@ -87,7 +97,7 @@ def read_movielens_100k(path: Path) -> Interactions:
 def read_movielens_1m(path: Path) -> Interactions:
     """Read `ml-1m.zip` or the folder `ml-1m`; titles and genres from `movies.dat`."""
     log = read_table(_table(path, "ratings.dat", RATINGS, "::"), name="ml-1m", source=f"{path}: ratings.dat")
-    films = _table(path, "movies.dat", ("id", "title", "categories"), "::", LATIN)
+    films = _described(path, "movies.dat", ("id", "title", "categories"), "::")
     log = _with_films(log, films.with_columns(pl.col("categories").str.split("|")))
     return _with_people(log, path, "users.dat", "::", ("user", "gender", "age", "occupation"))
 
@@ -102,9 +112,7 @@ def _with_people(log: Interactions, path: Path, file: str, separator: str, names
     """Add the attributes of the users, where the archive has them."""
     if _member(path, file) is None:
         return log
-    people = _table(path, file, names, separator, LATIN)
-    if set(names) - set(people.columns):
-        raise DataError(f"{path}: {file}: expected the columns {', '.join(names)} in every row")
+    people = _described(path, file, names, separator)
     if separator == "::":
         occupations = {str(code): name for code, name in enumerate(OCCUPATIONS)}
         people = people.with_columns(pl.col("age").replace(AGE_GROUPS), pl.col("occupation").replace(occupations))
