@@ -44,6 +44,34 @@ def test_mistakes_are_one_line() -> None:
     assert_one_line_error(run("recommend", "/nowhere"), "no model at /nowhere", "igcf pretrain")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("pretrain --dataset synthetic --out taken/model", "cannot write to taken/model"),
+        ("pretrain --dataset synthetic --out taken", "taken already exists and is never overwritten"),
+        ("pretrain --dataset synthetic --user who --out model", "has columns of its own; leave out --user"),
+        ("evaluate --dataset tiny.csv --methods pop", "too small: 1 training users and 2 items remain"),
+        ("evaluate --dataset synthetic --out taken", "'taken' is a file"),
+        ("lab run --agent pop --out taken/x", "cannot write to taken/x"),
+        ("lab verify taken", "expected a results file of `igcf lab run`"),
+        ("reproduce --dataset synthetic", "no table of the paper has the data set synthetic"),
+        ("recommend nowhere --save taken/alice.csv", "cannot write to taken/alice.csv"),
+        ("recommend-all nowhere --store no.db --out r.parquet", "there is no store at no.db"),
+        ("ope --model nowhere --store no.db", "no model at nowhere"),
+        ("store audit --store no.db --out taken", "taken already exists"),
+        ("import tiny.csv --store s.db --model nowhere", "no model at nowhere"),
+    ],
+)
+def test_what_cannot_end_well_is_refused_before_the_work(
+    words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("mine")
+    (tmp_path / "tiny.csv").write_text("user,item,value\na,x,1\nb,y,5\n")
+    assert_one_line_error(run(*words.split()), message)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["taken", "tiny.csv"]
+
+
 def test_the_module_is_the_command() -> None:
     result = subprocess.run([sys.executable, "-m", "igcf", "--version"], capture_output=True, text=True, check=True)
     assert result.stdout.startswith("igcf, version ")

@@ -82,6 +82,8 @@ def test_the_command_writes_a_file_and_refuses_to_overwrite_it(
     again = CliRunner().invoke(cli, command)
     assert again.exit_code == 2
     assert again.stderr.strip() == f"Error: {out} already exists and is never overwritten; choose another name"
+    many = CliRunner().invoke(cli, [*command, "-k", "1000", "--out", str(out.with_name("many.parquet"))])
+    assert (many.exit_code, many.stderr) == (2, "Error: k is 1000; this server allows 100\n")
 
 
 def test_a_store_without_users_gives_an_empty_file(open_service: OpenService, tmp_path: Path) -> None:

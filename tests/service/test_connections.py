@@ -239,6 +239,13 @@ def test_two_ways_to_end_a_body_are_refused(run: Run) -> None:
         assert is_closed(connection)
 
 
+def test_what_is_no_http_is_refused_as_everything_else(run: Run) -> None:
+    with closing(run().connect(b"GARBAGE\r\n\r\n")) as connection:
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert received.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert json.loads(received.partition(b"\r\n\r\n")[2])["error"] == "BadRequestError"
+
+
 def test_a_blocked_writer_stops_neither_reads_nor_health(run: Run, tmp_path: Path) -> None:
     server = run(store_wait_s=1.0, max_in_flight=8)
     httpx.post(f"{server.url}/v1/users/ann/feedback", json={"item": "item-1", "value": 5}).raise_for_status()

@@ -69,11 +69,11 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value != ()}
 
 
-def store_settings(store: str | None, config: Path | None, model: str | None = None) -> ServiceSettings:
+def store_settings(store: str | None, config: Path | None) -> ServiceSettings:
     """Find the settings that a command about a store needs: by options, the environment or a file, as a server does."""
     from igcf.service.sources import load_settings
 
-    return load_settings(given({"store": store, "model": model}), file=config).settings
+    return load_settings(given({"store": store}), file=config).settings
 
 
 def of_store(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ _WORDS = {
     "a valid string": "a text",
     "a valid list": "a list",
     "a valid dictionary( or object to extract fields from)?": "an object",
-    "(, unable to|, got a number with| after validation).*": "",
+    ", (unable to|got a number with).*| after validation": "",
     "^Value error, ": "cannot be used: ",
 }
 """What pydantic says, and what callers of the service read instead."""
