@@ -315,3 +315,7 @@ def published(users: int, **common: Any) -> None:
             )
             write(f"calibration-{name}", [calibration_table(name, found)], time.monotonic() - started)
     note(f"wrote {out / 'tables.md'}: {len(made)} experiments in {(time.monotonic() - begun) / 60:.0f} min")
+
+
+if __name__ == "__main__":
+    published()

@@ -168,3 +168,9 @@ def figures(folder: Path) -> list[str]:
 def test_all_tables_need_a_folder_and_refuse_other_settings(tmp_path: Path) -> None:
     for wrong in ((), ("--out", tmp_path, "--seeds", 3)):
         assert "pass --out DIR, and neither --seeds" in run(*wrong).output
+
+
+def test_the_command_of_make_results_runs_the_tool() -> None:
+    done = subprocess.run([sys.executable, "-m", "tools.published"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "pass --out DIR" in done.stderr
