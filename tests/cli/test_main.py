@@ -72,6 +72,23 @@ def test_what_cannot_end_well_is_refused_before_the_work(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["taken", "tiny.csv"]
 
 
+@pytest.mark.parametrize(
+    ("missing", "words", "extra"),
+    [
+        ("sqlalchemy", "serve model", "service"),
+        ("pydantic_settings", "items list --store x.db", "service"),
+        ("uvicorn", "serve model", "service"),
+        ("sqlalchemy", "evaluate --from-store x.db", "service"),
+        ("mcp", "mcp", "mcp"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(missing: str, words: str, extra: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; from igcf.cli.main import main; main()"
+    result = subprocess.run([sys.executable, "-c", code, *words.split()], capture_output=True, text=True)
+    told = f"Error: this needs the package {missing}, which is not installed; pip install 'igcf[{extra}]'\n"
+    assert (result.returncode, result.stderr) == (2, told)
+
+
 def test_the_module_is_the_command() -> None:
     result = subprocess.run([sys.executable, "-m", "igcf", "--version"], capture_output=True, text=True, check=True)
     assert result.stdout.startswith("igcf, version ")

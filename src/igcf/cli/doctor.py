@@ -24,11 +24,13 @@ PACKAGES = {
     "core": ("numpy", "scipy", "polars", "safetensors", "click", "rich"),
     "evaluate": ("joblib",),
     "graph": ("torch", "numba"),
-    "client": ("httpx", "pydantic"),
-    "service": ("fastapi", "uvicorn", "sqlalchemy", "prometheus-client"),
+    "service": ("fastapi", "uvicorn", "sqlalchemy", "prometheus-client", "pydantic", "pydantic-settings"),
+    "client": ("httpx", "pydantic", "pydantic-settings"),
+    "mcp": ("mcp",),
     "postgresql": ("psycopg",),
     "scale": ("ray",),
 }
+"""Packages of each extra; the first one that has a package is the one to install."""
 
 
 @click.command()

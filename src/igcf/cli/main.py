@@ -78,12 +78,26 @@ class LazyGroup(click.Group):
         except IgcfError as error:
             echo(f"Error: {in_options(str(error))}", err=True)
             sys.exit(2)
+        except ModuleNotFoundError as error:
+            if (told := _missing_extra(error)) is None:
+                raise
+            echo(f"Error: {told}", err=True)
+            sys.exit(2)
         except (click.Abort, KeyboardInterrupt):
             echo("Stopped.", err=True)
             sys.exit(130)
         except BrokenPipeError:  # the reader of our output went away, as in `igcf ... | head`
             sys.stderr.close()
             sys.exit(0)
+
+
+def _missing_extra(error: ModuleNotFoundError) -> str | None:
+    """Say which extra has a package that is not installed; None for one that no extra has."""
+    from igcf.cli.doctor import PACKAGES
+
+    name = (error.name or "").partition(".")[0]
+    extra = next((extra for extra, names in PACKAGES.items() if name.replace("_", "-") in names), None)
+    return extra and f"this needs the package {name}, which is not installed; pip install 'igcf[{extra}]'"
 
 
 def _with_help(error: click.ClickException) -> str:

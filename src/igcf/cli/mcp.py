@@ -22,10 +22,8 @@ def mcp(url: str, api_key_file: Path | None, user: str | None) -> None:
       igcf mcp --user ann
       igcf mcp --url https://recommend.example --api-key-file key.txt
     """
-    try:
-        from igcf.service.mcp_server import create_server
-    except ImportError as error:
-        raise ConfigError(f"this needs the MCP packages ({error}); pip install 'igcf[mcp]'") from error
+    from igcf.service.mcp_server import create_server
+
     try:
         keys = api_key_file.read_text().split() if api_key_file else [None]
     except (OSError, UnicodeDecodeError) as error:

@@ -156,11 +156,9 @@ def with_users(data: "Interactions", users: Path | None, without: str | None = N
 
 
 def check_store_option(from_store: str) -> None:
-    """Refuse a store without the packages that read it, and a password on the command line."""
-    try:
-        from igcf.service.sources import refuse_password
-    except ImportError as error:
-        raise DataError(f"--from-store needs the service's packages ({error}); pip install 'igcf[service]'") from error
+    """Refuse a password on the command line."""
+    from igcf.service.sources import refuse_password
+
     refuse_password("--from-store", from_store)
 
 

@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import click
 
 from igcf.cli.options import PATH
-from igcf.errors import ConfigError
 from igcf.model.files import META
+from igcf.service.settings import ServiceSettings
 
-try:
-    from igcf.service.settings import ServiceSettings
-except ImportError as error:
-    raise ConfigError(f"this needs the service's packages ({error}); pip install 'igcf[service]'") from error
 if TYPE_CHECKING:
     from igcf.service.context import ServiceContext
     from igcf.service.store.store import Store
