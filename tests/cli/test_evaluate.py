@@ -124,7 +124,7 @@ def test_a_report_that_cannot_be_written_is_one_line(small_log: Path, tmp_path: 
     blocked.write_text("")
     result = evaluated(small_log, "--methods", "pop", "--out", blocked / "report")
     assert result.exit_code == 2
-    assert "cannot keep results in" in result.stderr
+    assert "cannot write to" in result.stderr
     assert "Traceback" not in result.stderr
 
 
