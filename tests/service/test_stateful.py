@@ -48,6 +48,11 @@ LONG_AGO = st.sampled_from([None, 1.6e9, 1.6e9 + 1])
 """When a logged reaction happened."""
 
 
+def _own(user: str, event: str) -> str:
+    """Name an event of a user; a visitor's ids differ from those of the user whom the visitor becomes."""
+    return f"visitor-{event}" if user == "visitor" else event
+
+
 class Service(RuleBasedStateMachine):
     """What was acknowledged, kept as plain lists, beside two real servers on one SQLite file."""
 
@@ -122,6 +127,7 @@ class Service(RuleBasedStateMachine):
         kind: str | None,
         context: dict[str, Any] | None,
     ) -> None:
+        event = _own(user, event)
         body: dict[str, Any] = {"item": item, "event_id": event, "context": context}
         body |= {"value": value} if kind is None else {"kind": kind}
         evidence = "skip" if kind == "skip" else "shown"
@@ -134,6 +140,7 @@ class Service(RuleBasedStateMachine):
     @rule(server=SERVERS, entries=st.lists(st.tuples(USERS, ITEMS, EVENTS, VALUES), min_size=1, max_size=4))
     def react_in_a_batch(self, server: int, entries: list[tuple[str, str, str, float]]) -> None:
         """One entry is about an item that does not exist."""
+        entries = [(user, item, _own(user, event), value) for user, item, event, value in entries]
         bodies = [{"user": user, "item": item, "event_id": event, "value": v} for user, item, event, v in entries]
         bodies.insert(1, bodies[0] | {"item": "nothing", "event_id": "bad"})
         told = [self.tell(user, Reaction(event, item, value)) for user, item, event, value in entries]
@@ -151,6 +158,7 @@ class Service(RuleBasedStateMachine):
     )
     def import_history(self, server: int, user: str, entries: list[tuple[str, str, float, float | None]]) -> None:
         names = ("item", "event_id", "value", "time")
+        entries = [(item, _own(user, event), value, when) for item, event, value, when in entries]
         body = {"reactions": [dict(zip(names, entry, strict=True)) for entry in entries]}
         told = [self.tell(user, Reaction(event, item, value, "logged", None, t)) for item, event, value, t in entries]
         answer = self.clients[server].post(f"/v1/users/{user}/history", json=body).json()
@@ -198,8 +206,15 @@ class Service(RuleBasedStateMachine):
         self.delete(server, [*self.users].index(name))
 
     @precondition(lambda self: "visitor" in self.users and self.users["visitor"].log)
-    @rule(server=SERVERS, name=st.sampled_from(["ann", "bob"]))
-    def merge(self, server: int, name: str) -> None:
+    @rule(
+        server=SERVERS,
+        name=st.sampled_from(["ann", "bob"]),
+        own=st.sampled_from(ATTRIBUTES),
+        visitors=st.sampled_from(ATTRIBUTES),
+    )
+    def merge(self, server: int, name: str, own: dict[str, Any], visitors: dict[str, Any]) -> None:
+        self.set_attributes(server, name, own)
+        self.set_attributes(server, "visitor", visitors)
         mine, visitor = self.user(name), self.users["visitor"]
         if {each.event for each in mine.log} & {each.event for each in visitor.log}:
             return  # one event id for two reactions: which counts is a test of its own
