@@ -12,7 +12,6 @@ def service() -> Iterator[Service]:
     service = Service()
     service.begin()
     yield service
-    service.the_service_knows_what_was_acknowledged()
     service.teardown()
 
 
@@ -38,6 +37,7 @@ def test_a_merge_keeps_skips_and_the_users_own_attributes(service: Service) -> N
     assert [each.evidence for each in service.user("ann").in_force()] == ["shown", "skip", "shown"]
     assert service.user("ann").attributes == {"gender": "f", "country": "de"}
     service.undo(0, [each.event for each in service.user("ann").log].index("visitor-e2"))
+    service.the_service_knows_what_was_acknowledged()
 
 
 def test_the_later_reaction_counts_although_the_clock_was_set_back(service: Service) -> None:
@@ -53,6 +53,7 @@ def test_an_item_that_was_reacted_to_and_taken_back_is_not_ignored(service: Serv
     service.react(0, "ann", answer["items"][0]["item"], "e1", 5.0, None, None)
     service.undo(0, 0)
     service.an_hour_passes(1)
+    service.the_service_knows_what_was_acknowledged()
 
 
 def test_what_is_known_of_a_new_item_survives_a_swap_and_a_restart(service: Service) -> None:
@@ -67,3 +68,4 @@ def test_what_is_known_of_a_new_item_survives_a_swap_and_a_restart(service: Serv
     service.the_service_knows_what_was_acknowledged()
     assert service.clients[0].get(f"/v1/items/{NEW}").json()["new"]["expected"] == pytest.approx(before["expected"])
     service.swap(1)
+    service.the_service_knows_what_was_acknowledged()
