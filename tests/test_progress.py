@@ -30,6 +30,15 @@ def test_without_a_terminal_lines_come_also_while_a_long_step_says_nothing() -> 
     assert re.fullmatch(r"counting 2/4, \d+ s, about \d+ s left in this stage", lines[-1])
 
 
+def test_before_the_first_report_a_line_has_no_count() -> None:
+    stream = io.StringIO()
+    with show_progress(stream, every=0.01):
+        deadline = time.monotonic() + 30
+        while not stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.005)
+    assert re.fullmatch(r"starting, \d+ s", stream.getvalue().splitlines()[0])
+
+
 def test_a_job_that_ends_at_once_writes_nothing_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
     with show_progress(stream) as report:

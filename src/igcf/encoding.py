@@ -158,7 +158,7 @@ class Encoder:
                 numbers[self.spans[place]] = found
                 known.append(place)
             elif parsed is not None:
-                ignored.append(f"{name}: {quoted(value)} was too rare in training to count")
+                ignored.append(f"{name}: {quoted(value)} is unknown or was too rare in training")
         return Encoded(numbers, tuple(sorted(known)), tuple(ignored))
 
     @cached_property

@@ -68,7 +68,7 @@ class _Lines:
         now = time.monotonic()
         with self._lock:
             (what, done, total), begun, first = self._last, self._stage_begun, self._stage_done
-        count = f" {done}" if total is None else f" {done}/{total}" if total > 1 else ""
+        count = f" {done}/{total}" if total is not None and total > 1 else f" {done}" if total is None and done else ""
         text = f"{what}{count}, {now - self._begun:.0f} s"
         if self._alike and total is not None and first < done < total:
             text += f", about {(now - begun) * (total - done) / (done - first):.0f} s left in this stage"

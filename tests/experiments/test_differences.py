@@ -60,7 +60,7 @@ def test_the_check_of_the_assignment_finds_what_is_broken_and_nothing_else() -> 
     [
         ({"lift": 0.0, "rate": 0.3}, "lift is 0; expected any number but 0"),
         ({"lift": 0.05, "rate": 0.0}, "rate is 0; expected above 0"),
-        ({"lift": 0.05, "rate": 3.0}, "rate is 3; pass the standard deviation by user"),
+        ({"lift": 0.05, "rate": 3.0}, "rate is 3; pass a share between 0 and 1"),
         ({"lift": 3.0, "rate": 0.3}, "makes a rate of 0.3 1.2"),
         ({"lift": 0.05, "rate": 0.3, "power": 1.0}, "power is 1; expected between 0 and 1"),
         ({"lift": 1e-9, "rate": 0.3}, "takes more than"),

@@ -158,6 +158,6 @@ def test_bad_attributes_are_refused_in_one_sentence(given: Any, message: str) ->
 
 def test_unknown_values_are_ignored_and_reported() -> None:
     session = igcf.Recommender(MODELS[0]).session(attributes={"country": "xx", "gender": "f"})
-    assert session.ignored == ("country: 'xx' was too rare in training to count",)
+    assert session.ignored == ("country: 'xx' is unknown or was too rare in training",)
     with pytest.raises(AttributesError, match="knows no attributes"):
         igcf.Recommender(random_model()).session(attributes={"gender": "f"})

@@ -78,7 +78,7 @@ def test_attributes_of_a_request_hold_for_one_answer(client: TestClient) -> None
     assert items(client, "bob", attributes={"gender": "f"}) == expected([("item-3", 5.0)], {"gender": "f", "income": 3})
     assert items(client, "bob") == expected([("item-3", 5.0)], {"gender": "m", "income": 3})
     answer = client.post("/v1/users/bob/recommendations", json={"attributes": {"country": "xx"}}).json()
-    assert answer["ignored"] == ["country: 'xx' was too rare in training to count"]
+    assert answer["ignored"] == ["country: 'xx' is unknown or was too rare in training"]
 
 
 def test_explanations_have_a_line_per_attribute_and_add_up(client: TestClient) -> None:

@@ -170,7 +170,7 @@ class Service(RuleBasedStateMachine):
         answer = self.clients[server].put(f"/v1/users/{user}/attributes", json={"attributes": given})
         assert answer.status_code == 200, answer.text
         assert answer.json()["ignored"] == (
-            ["gender: 'x' was too rare in training to count"] if "x" in given.values() else []
+            ["gender: 'x' is unknown or was too rare in training"] if "x" in given.values() else []
         )
         if given != self.user(user).attributes:
             self.users.setdefault(user, PlainUser()).describe(given, self.now)

@@ -45,7 +45,7 @@ def add(file: Path, event_id: str | None, model: Path | None, store: Store) -> A
     FILE is JSON (a list of items), one item per line (.jsonl), or a table of items (CSV, Parquet).
     """
     done = ItemStore(store.database).put(read_batch(file), event_id, is_known=_known(store, model))
-    counts = f"{done.added} added, {done.changed} changed, {done.returned} back, {done.unchanged} unchanged"
+    counts = f"{done.added} added, {done.changed} changed, {done.returned} restored, {done.unchanged} unchanged"
     return Answer(vars(done), note="This batch was stored before" if done.duplicate else counts)
 
 

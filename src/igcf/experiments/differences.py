@@ -127,7 +127,8 @@ def plan(
     lifted = rate * (1 + lift)
     if std is None and rate >= 1:
         raise ConfigError(
-            f"rate is {rate:g}; pass the standard deviation by user (--std) for a metric other than yes or no"
+            f"rate is {rate:g}; pass a share between 0 and 1, or for a metric that is not yes or no also its standard "
+            "deviation from user to user (--std)"
         )
     if std is None and not 0 < lifted < 1:
         raise ConfigError(f"a lift of {lift:g} makes a rate of {rate:g} {lifted:g}; expected one between 0 and 1")

@@ -86,6 +86,12 @@ def test_who_may_do_what(opened: Any, key_file: Path, method: str, path: str, ke
         assert answer.json()["error"] == "KeyRequiredError"
 
 
+def test_a_wrong_key_is_not_reported_as_a_missing_one(opened: Any, key_file: Path) -> None:
+    client = opened(api_key_file=str(key_file))
+    assert "needs an API key" in client.get("/v1/model").json()["message"]
+    assert "is not in the key file" in client.get("/v1/model", headers=bearer("wrong")).json()["message"]
+
+
 def test_a_key_may_also_be_sent_as_x_api_key(opened: Any, key_file: Path) -> None:
     client = opened(api_key_file=str(key_file))
     assert client.get("/v1/model", headers={"X-API-Key": CLIENT_KEY}).status_code == 200

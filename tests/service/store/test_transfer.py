@@ -102,7 +102,7 @@ def test_the_store_tells_logged_from_shown_and_from_ignored_when_it_is_learned_f
     store.append("ann", events, "m")
     store.retract("ann", "e", "m")
     data, sentence = read_store(store_url)
-    assert sentence.startswith("store: 1 logged reactions and 1 reactions to shown items are learned from; 1 ")
+    assert sentence.startswith("store: training on 1 logged reactions and 1 reactions to shown items; left out: 1 ")
     items = [data.item_ids[row] for row in data.item_idx]
     assert dict(zip(items, data.values.tolist(), strict=True)) == {"i1": 2.0, "i5": 3.0}  # the latest, once
     store.close()

@@ -86,6 +86,8 @@ class Keys:
             sum(hmac.compare_digest(_digest(key), each) for each in known) > 0 for known in (self.admin, self.server)
         )
         if not (is_admin or is_server):
+            if key:
+                raise KeyRequiredError("the API key is not in the key file of this server; check the key")
             raise KeyRequiredError("this server needs an API key; send it as 'Authorization: Bearer KEY'")
         if needed_role(method, path) == "admin" and not is_admin:
             raise ForbiddenError(f"{method} {path} needs an admin key; this one is a server key")

@@ -198,8 +198,8 @@ def described_items(store: Store) -> dict[str, Item]:
 
 def _sentence(n: Mapping[str, int], n_described: int) -> str:
     return (
-        f"store: {n.get('logged', 0):,} logged reactions and {n.get('reacted', 0):,} reactions to shown items are "
-        f"learned from; {n.get('ignored', 0):,} shown without a reaction are not; {n_described:,} items are described"
+        f"store: training on {n.get('logged', 0):,} logged reactions and {n.get('reacted', 0):,} reactions to shown "
+        f"items; left out: {n.get('ignored', 0):,} shown without a reaction; items with a description: {n_described:,}"
     )
 
 
