@@ -1,6 +1,7 @@
 import io
 import re
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,6 +38,20 @@ def test_before_the_first_report_a_line_has_no_count() -> None:
         while not stream.getvalue() and time.monotonic() < deadline:
             time.sleep(0.005)
     assert re.fullmatch(r"starting, \d+ s", stream.getvalue().splitlines()[0])
+
+
+def test_a_step_that_hangs_does_not_raise_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, stream = [0.0], io.StringIO()
+    monkeypatch.setattr("igcf.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
+    with show_progress(stream, every=0.01) as report:
+        report("epoch", 0, 10)
+        now[0] = 8.0
+        report("epoch", 4, 10)  # two seconds each
+        now[0] = 500.0
+        deadline = time.monotonic() + 30
+        while "500 s" not in stream.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.005)
+    assert stream.getvalue().splitlines()[-1] == "epoch 4/10, 500 s, about 10 s left in this stage"
 
 
 def test_a_job_that_ends_at_once_writes_nothing_where_there_is_no_terminal() -> None:

@@ -101,7 +101,9 @@ def filled(page: str, all_tables: str) -> str:
     commits = Counter(
         re.findall(r"^`.+` at commit (\w+(?: with uncommitted changes)?)", all_tables, flags=re.MULTILINE)
     )
-    counts = ", ".join(f"{number} experiments at commit {commit}" for commit, number in commits.items())
+    counts = ", ".join(
+        f"{number} experiment{'s' if number > 1 else ''} at commit {commit}" for commit, number in commits.items()
+    )
     sentence = f"Made by `python -m tools.published`: {counts}."
     return COMMIT.sub(lambda found: f"{found[1]}{sentence}\n{found[2]}", MARK.sub(table, page))
 

@@ -54,24 +54,28 @@ class _Lines:
         self._begun = time.monotonic()
         self._lock = threading.Lock()
         self._last: tuple[str, int, int | None] = ("starting", 0, None)
-        self._stage_begun, self._stage_done = self._begun, 0
+        self._stage_begun, self._stage_done, self._reported = self._begun, 0, self._begun
 
     def report(self, what: str, done: int, total: int | None) -> None:
         """Remember what to write next."""
         with self._lock:
+            self._reported = time.monotonic()
             if done < self._last[1] or total != self._last[2]:  # another stage: its pace is not that of the last one
-                self._stage_begun, self._stage_done = time.monotonic(), done
+                self._stage_begun, self._stage_done = self._reported, done
             self._last = what, done, total
 
     def line(self) -> str:
         """Describe the last report: what, done/total, seconds so far, seconds left of the stage at this pace."""
         now = time.monotonic()
         with self._lock:
-            (what, done, total), begun, first = self._last, self._stage_begun, self._stage_done
+            (what, done, total), first = self._last, self._stage_done
+            begun, reported = self._stage_begun, self._reported
         count = f" {done}/{total}" if total is not None and total > 1 else f" {done}" if total is None and done else ""
         text = f"{what}{count}, {now - self._begun:.0f} s"
         if self._alike and total is not None and first < done < total:
-            text += f", about {(now - begun) * (total - done) / (done - first):.0f} s left in this stage"
+            pace = (reported - begun) / (done - first)
+            left = pace * (total - done) - min(now - reported, pace)  # a step that hangs does not raise the estimate
+            text += f", about {left:.0f} s left in this stage"
         return text
 
     @contextmanager

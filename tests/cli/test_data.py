@@ -100,6 +100,12 @@ def test_validate_prints_one_document(tmp_path: Path) -> None:
     }
 
 
+def test_validate_says_that_a_data_set_known_by_name_needs_no_check() -> None:
+    code, _, err = run("validate", "ml-100k")
+    assert code == 2
+    assert "ml-100k is a data set known by name and needs no check" in err
+
+
 def test_validate_ends_with_1_when_the_log_cannot_be_used(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(GOOD + "a,3,lots,50\n")

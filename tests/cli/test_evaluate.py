@@ -81,12 +81,12 @@ def test_out_holds_the_report_and_what_was_shown(small_log: Path, tmp_path: Path
     assert {"method", "seed", "user_id", "round", "slot", "item_id", "reward", "satisfied"} <= set(shown.columns)
 
 
-def test_a_second_run_takes_what_the_first_one_kept(small_log: Path) -> None:
+def test_a_second_run_reuses_what_the_first_one_finished(small_log: Path) -> None:
     first = evaluated(small_log, "--methods", "pop", "--json")
     second = evaluated(small_log, "--methods", "pop", "--json")
     fresh = evaluated(small_log, "--methods", "pop", "--json", "--fresh")
     assert "pop, seed 0 finished" in first.stderr
-    assert "pop, seed 0 kept" in second.stderr
+    assert "pop, seed 0 reused" in second.stderr
     assert "pop, seed 0 finished" in fresh.stderr
     assert json.loads(first.stdout)["rows"] == json.loads(second.stdout)["rows"]
 

@@ -53,7 +53,7 @@ def test_a_results_file_is_recomputed_and_a_changed_one_is_told(tmp_path: Path) 
     assert {"agent", "suite", "seed", "igcf", "code", "python", "packages", "environments"} == set(document)
     again = run("lab", "verify", str(file), "--jobs", "1")
     assert again.exit_code == 0, again.output
-    assert " kept" not in again.output  # results of the first run prove nothing
+    assert " reused" not in again.output  # results of the first run prove nothing
     assert "shows the same in all 2 environments" in again.output
     for name, value in (("score", 9.0), ("error", 0.0), ("users", 99), ("settings", {"x": 1}), ("shown", "0" * 64)):
         tampered = deepcopy(document)
@@ -94,7 +94,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     bare = {"agent": "pop", "suite": "small", "seed": 0, "environments": {}}
     wrong = [bare, bare | {"environments": {"x": 1}}, {"suite": "small", "environments": {"x": {}}}]
-    none = [("{", "is not JSON"), ("[]", "is not a"), *((json.dumps(each), "is not a results file") for each in wrong)]
+    none = [("{", "cannot read"), ("[]", "is not a"), *((json.dumps(each), "is not a results file") for each in wrong)]
     for text, why in none:
         file.write_text(text)
         assert why in run("lab", "verify", str(file)).output

@@ -81,6 +81,12 @@ class TestThompson(PolicyContract):
     policy = Thompson()
 
 
+def test_the_contract_covers_every_policy() -> None:
+    covered = {type(each.policy) for each in PolicyContract.__subclasses__()}
+    own = {kind for kind in POLICIES.values() if kind.__module__ == "igcf.online.policies"}
+    assert own <= covered
+
+
 def test_ucb_is_mean_plus_nu_std() -> None:
     engine = ScoringEngine(random_model())
     scores = Ucb(nu=2.0).scores(engine, everything(engine), rng=np.random.default_rng(0))

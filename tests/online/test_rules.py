@@ -171,7 +171,7 @@ def test_items_come_and_go_with_the_time_also_in_a_session_that_is_open() -> Non
         left = int(session.available().sum())
         shown[now[0]] = {pick.item_id for pick in session.recommend(left)}
     assert shown == {5.0: {"item-1"}, 15.0: {"item-0", "item-1"}, 25.0: {"item-0"}}
-    with pytest.raises(NoItemsLeftError, match="those not available"):
+    with pytest.raises(NoItemsLeftError, match="others may be unavailable"):
         session.recommend(1, candidates=["item-2"])
     assert Recommender(model).clock is time.time
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from igcf.cli.options import DATA_DIR, EXISTING, ITEMS, SATISFIED, USERS, column_options
+from igcf.cli.options import DATA_DIR, ITEMS, SATISFIED, USERS, column_options
 from igcf.cli.output import Answer, answers, in_options
 from igcf.progress import show_progress
 
@@ -23,6 +23,18 @@ def data() -> None:
     """
 
 
+class LogPath(click.Path):
+    """The path of a log, where the name of a data set is a likely slip."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; a data set known by name is refused, since igcf knows how to read it."""
+        from igcf.data import DATASETS
+
+        if value in DATASETS and not Path(value).exists():
+            self.fail(f"{value} is a data set known by name and needs no check; pass the path of a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @data.command("list")
 @DATA_DIR
 @answers
@@ -33,12 +45,14 @@ def list_datasets(data_dir: str | None) -> Answer:
     folder = Path(data_dir) if data_dir else default_data_dir()
     same = ("name", "description", "url", "withdrawn", "satisfied", "licence")
     rows, lines = [], []
+    width = max(map(len, DATASETS))
+    indent = " " * (width + 1)
     for info in DATASETS.values():
         path = find_dataset(info, folder)
         found = {"present": path is not None or not info.files, "path": path and str(path), "split": info.default_split}
         rows.append({name: getattr(info, name) for name in same} | found)
         place = "built in" if not info.files else path or "not present"
-        lines += [f"{info.name:<10} {place}", f"           {info.description}", f"           licence: {info.licence}"]
+        lines += [f"{info.name:<{width}} {place}", f"{indent}{info.description}", f"{indent}licence: {info.licence}"]
     return Answer({"data_dir": str(folder), "datasets": rows}, [*lines, "", f"data folder: {folder}"])
 
 
@@ -62,7 +76,7 @@ def fetch(name: str, data_dir: str | None) -> Answer:
 
 
 @data.command()
-@click.argument("path", type=EXISTING)
+@click.argument("path", type=LogPath(path_type=Path, exists=True))
 @column_options
 @ITEMS
 @USERS

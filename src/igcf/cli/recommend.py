@@ -18,7 +18,7 @@ from igcf.online.policies import own_policy
 
 HELP = (
     "Enter for no reaction, [bold]s[/] skip it for now, [bold]u[/] undo, [bold]?[/] why this item, "
-    "[bold]t[/] favourites so far, [bold]q[/] the end"
+    "[bold]t[/] favourites so far, [bold]q[/] quit"
 )
 FAVOURITES = 5
 
@@ -178,7 +178,8 @@ class Talk:
         explanation = self.session.explain(item_id)
         console.print(f"     the population expects {explanation.prior:+.3f}")
         for each in sorted(explanation.contributions, key=lambda each: -abs(each.amount))[:5]:
-            console.print(f"     {each.amount:+.3f} from {self._title(each.item_id)} (value {each.value})")
+            value = "no reaction" if each.value is None else f"{each.value:g}"
+            console.print(f"     {each.amount:+.3f} from {self._title(each.item_id)} ({value})")
 
     def _show_favourites(self) -> None:
         if left := int(self.session.available().sum()):

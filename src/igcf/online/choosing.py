@@ -54,8 +54,8 @@ def may_show(
     if left < k:
         n_seen = model.n_items - int(np.count_nonzero(unseen))
         raise NoItemsLeftError(
-            f"asked for {k} item{'s' if k > 1 else ''}, {left} of {model.n_items} are left for this user "
-            f"after {n_seen} seen, those not available, exclusions and rules; "
+            f"asked for {k} item{'s' if k > 1 else ''}, {left} of {model.n_items} are left for this user: "
+            f"{n_seen} seen, others may be unavailable, excluded or filtered out; "
             "ask for fewer, or widen candidates or rules"
         )
     return available

@@ -96,7 +96,7 @@ def test_a_cluster_gives_the_numbers_of_one_process_also_when_a_worker_is_killed
     again: list[Step] = []
     here = Execution(folder=tmp_path, watch=again.append)
     kept = evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY, execution=here)
-    assert {step.what for step in again} == {"kept"}
+    assert {step.what for step in again} == {"reused"}
     assert figures(kept) == expected
 
 
@@ -109,7 +109,7 @@ def test_a_killed_process_of_the_local_pool_ends_the_run_which_then_goes_on(
     steps: list[Step] = []
     place = Execution(processes=2, folder=tmp_path, watch=steps.append)
     resumed = evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY, execution=place)
-    assert [step.what for step in steps].count("kept") >= 4
+    assert [step.what for step in steps].count("reused") >= 4
     assert figures(resumed) == expected
 
 

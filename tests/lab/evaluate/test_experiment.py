@@ -55,7 +55,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_numbers(tmp_path: Pat
         evaluate(log(), setup(), FAST, seeds=(0, 1), execution=Execution(folder=tmp_path, watch=stop))
     steps: list[Step] = []
     resumed = evaluate(log(), setup(), FAST, seeds=(0, 1), execution=Execution(folder=tmp_path, watch=steps.append))
-    assert [step.what for step in steps] == ["kept", "kept", *["started", "finished"] * 4]
+    assert [step.what for step in steps] == ["reused", "reused", *["started", "finished"] * 4]
     assert [step.done for step in steps if step.what != "started"] == [1, 2, 3, 4, 5, 6]
     assert without_seconds(resumed) == without_seconds(evaluate(log(), setup(), FAST, seeds=(0, 1)))
     assert not list(tmp_path.glob(".*"))
@@ -72,7 +72,7 @@ def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     resumed = evaluate(
         log(), setup(), ("pca-gp",), grid="quick", execution=Execution(folder=tmp_path, watch=steps.append)
     )
-    assert [step.what for step in steps[:2]] == ["kept", "started"]
+    assert [step.what for step in steps[:2]] == ["reused", "started"]
     assert resumed.tuning == evaluate(log(), setup(), ("pca-gp",), grid="quick").tuning
 
 

@@ -61,14 +61,16 @@ WORDS = {
     "P@T, precision": "Satisfied items in the first T rounds, a mean over test users.",
     "R@T, recall": "The same as a share of all items that would have satisfied the user.",
     "share": "The same as a share of what was shown.",
-    "nDCG": "Satisfied items weighted by their place in the list, as a share of the best order; 1 is perfect.",
-    "MRR": "Mean of 1 / place of the first hidden item.",
+    "nDCG": "Satisfied items weighted by their rank, as a share of the best order; 1 is perfect.",
+    "MRR": "Mean of 1 / rank of the first hidden item that was recommended.",
     "coverage": "Share of the catalogue that was shown to anybody.",
     "novelty": "How unpopular the shown items are; 0 would be only what everybody knows.",
     "whiskers, bands, ±": "In charts a 95 % confidence interval over users, in tables the standard deviation of seeds.",
+    "light, medium, heavy": "Users by their number of reactions. Of those who can be tested, light users are the half "
+    "with the fewest, heavy users the most active tenth, and medium users all between.",
     "effect": "From -1 to 1: 1 if every user gains from the method, -1 if every user loses.",
-    "p": "How likely a difference of this size would be by chance, corrected for the number of comparisons (Holm); "
-    "below 0.05 it is marked with a star, otherwise the two are a tie.",
+    "p": "How likely a difference of at least this size would be by chance, corrected for the number of comparisons "
+    "(Holm); below 0.05 it is marked with a star, otherwise the two methods tie.",
     "fit s, online s": "Seconds of training, and of all sessions with users.",
 }
 

@@ -43,12 +43,12 @@ class Finished(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """Event of a run: a job was started, was finished, or was found finished before (`kept`)."""
+    """Event of a run: a job was started, was finished, or its outcome of an earlier run was reused."""
 
     done: int
     total: int
     job: Job
-    what: Literal["started", "finished", "kept"]
+    what: Literal["started", "finished", "reused"]
 
 
 Watcher = Callable[[Step], None]
@@ -207,7 +207,7 @@ def run_work(work: Sequence[Work], execution: Execution = HERE) -> Iterator[Fini
         places.setdefault(job_key(job, fingerprints[id(data)]), []).append(place)
     file_of, n_done = _files(execution.folder), 0
 
-    def notify(what: Literal["started", "finished", "kept"], *names: str) -> None:
+    def notify(what: Literal["started", "finished", "reused"], *names: str) -> None:
         for name in names if execution.watch else ():
             execution.watch(Step(n_done, len(places), work[places[name][0]][1], what))  # type: ignore[misc]
 
@@ -219,7 +219,7 @@ def run_work(work: Sequence[Work], execution: Execution = HERE) -> Iterator[Fini
             groups.setdefault(sharing_key(job, fingerprints[id(data)]), (data, {}))[1][name] = job
             continue
         n_done += 1
-        notify("kept", name)
+        notify("reused", name)
         yield Finished(own, found, was_kept=True)
     runner = on_ray if execution.engine == "ray" else on_this_machine
     for group in runner(execution, list(groups.values()), lambda jobs: notify("started", *jobs)) if groups else ():

@@ -156,7 +156,7 @@ class Ranking(Protocol):
 
     def unit(self, session: Session) -> str:
         """Return what the score of a method counts."""
-        return f"ndcg@{session.slate}"
+        return f"nDCG@{session.slate}"
 
 
 @dataclass(frozen=True)
@@ -234,8 +234,8 @@ class Next(Ranking):
         able = rng.permutation(np.flatnonzero((n_past >= setup.min_reactions) & (n_later > 0)))
         if len(able) < LEAST_USERS:
             raise DataError(
-                f"{len(able)} users of {data.name} have {setup.min_reactions} reactions before the moment and a "
-                f"success after it; this protocol needs {LEAST_USERS}; lower --min-reactions or change --moment"
+                f"{len(able)} users of {data.name} have at least {setup.min_reactions} reactions before the moment and "
+                f"a success after it; this protocol needs {LEAST_USERS}; lower --min-reactions or change --moment"
             )
         tested = np.sort(able[: setup.n_users])
         enough = rng.permutation(np.flatnonzero(n_past >= setup.min_reactions))
@@ -246,7 +246,8 @@ class Next(Ranking):
         """Describe the moment and the users."""
         return (
             f"{setup.sessions[0].slate} items ranked once, after {self.moment:.0%} of the reactions, for at most "
-            f"{setup.n_users} users with {setup.min_reactions} reactions before that moment and a success after it"
+            f"{setup.n_users} users with at least {setup.min_reactions} reactions before that moment and a success "
+            "after it"
         )
 
     def shape(self, session: Session) -> str:
