@@ -30,7 +30,7 @@ def expected() -> list[dict[str, Any]]:
     return figures(evaluate(log(), setup(), METHODS, seeds=(0, 1), settings=SLOWLY))
 
 
-TITLES = {"ray": "ray::_job_on_worker", "local": "popen_loky_posix"}
+TITLES = {"ray": "ray::_group_on_worker", "local": "popen_loky_posix"}
 
 
 def worker(engine: str) -> int | None:
