@@ -270,7 +270,7 @@ def _categories_as_text(column: pl.Series) -> pl.Series:
 
 
 def numbers_of(column: pl.Series, source: str) -> pl.Series | None:
-    """Return a column of numbers, null where there is none; None where an entry is something else, or all are empty."""
+    """Return a column as numbers, empty entries as null; None if an entry is not a number, or all are empty."""
     if not (column.dtype.is_numeric() or column.dtype == pl.String) or column.null_count() == len(column):
         return None
     numbers = column.cast(pl.Float64, strict=False)

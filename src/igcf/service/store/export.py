@@ -134,7 +134,7 @@ def _pieces(database: Database, *, by_user: bool) -> "Iterator[tuple[Counter[str
 def frames_of(
     connection: sa.Connection, query: "sa.Select[Any]", columns: "Mapping[str, pl.DataType]", size: int
 ) -> "Iterator[pl.DataFrame]":
-    """Read a query as frames of `size` rows, the last one shorter; one empty frame where there are none."""
+    """Read a query as frames of `size` rows, the last one shorter; a query without rows gives one empty frame."""
     import polars as pl
 
     rows = rows_of(connection, query)
