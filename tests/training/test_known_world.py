@@ -18,7 +18,7 @@ from igcf.training.context import with_context
 
 pytestmark = pytest.mark.slow
 
-WORLDS, DIM, ITEMS, USERS, LATER, EACH = 12, 5, 120, 2_000, 4_000, 40
+WORLDS, DIM, ITEMS, USERS, LATER, EACH = 8, 5, 120, 2_000, 4_000, 40
 LEVELS = {"country": ["de", "fr", "nz"], "age": ["old", "young"]}
 DEVICES = ["desk", "phone"]
 WITHIN = 1.2816

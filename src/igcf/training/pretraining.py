@@ -77,6 +77,8 @@ def pretrain(
         raise DataError(f"expected a log, found a path: {str(data)!r}; read it with igcf.load_dataset({str(data)!r})")
     if isinstance(data, Interactions) and len(data) == 0:
         raise DataError(f"the log {data.name!r} holds no reaction to learn from")
+    if validation is not None and len(validation) == 0:
+        raise DataError("the validation log holds no reaction; give at least one user or leave it out")
     folder = None if checkpoint is None else Path(checkpoint)
     if resume:
         can_resume(folder)
