@@ -110,7 +110,7 @@ OUTSIDE := web clients tools lab/baselines lab/bench lab/evaluate/test_engines.p
 	training/test_sampling.py training/test_train.py \
 	test_notebooks.py test_readme.py $(patsubst tests/%,%,$(wildcard tests/service/test_*.py))
 quick: setup
-	$(BIN)/pytest -q -n 2 --dist loadfile -m 'not slow and not realdata' -k 'not postgresql and not torch' --durations=10 \
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m 'not slow and not realdata' -k 'not postgresql and not torch' --durations=10 \
 		$(addprefix --ignore=tests/,$(OUTSIDE)) tests
 
 # All tests, counting which lines of the package are run, in processes that tests start too; there is a floor
